@@ -1,0 +1,136 @@
+"""The plan: a decision to draft in one way, verify in one way, and what is expected of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from .profile import Execution, Machine, ModelInfo, Sampling
+from .schema import Document, Part, PlannerError, read_json, write_atomically
+from .tree import Tree
+
+
+@dataclass(frozen=True)
+class VerifierTraits:
+    """What planning must know of a verifier; the verifier itself lives in `runtime.verifiers`."""
+
+    max_children: int | None
+    """Most children of one node that the method can serve; None: any number."""
+    incremental: bool
+    """May siblings be drawn one at a time, deciding in between whether to draw another?"""
+    deterministic: bool
+    """Are the children a function of the draft's distribution (no sampling)?"""
+    summary: str
+
+
+VERIFIER_TRAITS: dict[str, VerifierTraits] = {
+    "rrsw": VerifierTraits(None, True, False, "recursive rejection, without replacement (Sequoia)"),
+    "topk": VerifierTraits(None, True, True, "the draft's most probable tokens, target sampled"),
+}
+
+
+class TreeDrafting(Part):
+    """Draft the same tree at every step.  A lone root means: do not speculate."""
+
+    kind: Literal["tree"] = "tree"
+    parents: list[int] = Field(description="level order; -1 for the root, which comes first")
+
+    @field_validator("parents")
+    @classmethod
+    def _valid_tree(cls, parents: list[int]) -> list[int]:
+        try:
+            Tree(parents)
+        except PlannerError as error:
+            raise ValueError(f"a tree in level order ({error})") from None
+        return parents
+
+    @property
+    def tree(self) -> Tree:
+        return Tree(self.parents)
+
+
+class Estimate(Part):
+    """A number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"low <= value <= high, not {self.low}, {self.value}, {self.high}")
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+class Predicted(Part):
+    """What the plan is expected to do under the conditions of `made_from`."""
+
+    tokens_per_step: Estimate = Field(description="bonus token included (mean acceptance length)")
+    step_ms: Estimate
+    autoregressive_ms: Estimate = Field(description="one token of the target alone")
+    speedup: Estimate = Field(description="against autoregressive decoding")
+    acceptance: list[float] = Field(description="by rank, as used in choosing the tree")
+    reach: list[float] = Field(description="per node: P(accepted); they sum to tokens_per_step")
+
+
+class MadeFrom(Part):
+    """Where the plan came from and under which conditions its prediction holds."""
+
+    created: str
+    profile_sha256: str
+    machine: Machine
+    execution: Execution
+    target: ModelInfo
+    draft: ModelInfo
+    solver: str
+    batch_size: int = Field(ge=1)
+    context: int = Field(ge=0)
+    num_candidates: int = Field(ge=1, description="plans graded before this one was chosen")
+
+
+class Plan(Document):
+    """A decision, valid once loaded."""
+
+    format: Literal["plan"] = "plan"
+    version: Literal[1] = 1
+    drafting: TreeDrafting
+    verifier: str
+    sampling: Sampling
+    predicted: Predicted | None = None
+    made_from: MadeFrom | None = None
+
+    @model_validator(mode="after")
+    def _drafting_fits_verifier(self) -> Self:
+        traits = VERIFIER_TRAITS.get(self.verifier)
+        if traits is None:
+            raise ValueError(f"verifier one of {', '.join(VERIFIER_TRAITS)}, not {self.verifier!r}")
+        most = int(self.tree.num_children.max())
+        if traits.max_children is not None and most > traits.max_children:
+            raise ValueError(
+                f"at most {traits.max_children} children a node for verifier {self.verifier!r}, "
+                f"not {most}"
+            )
+        return self
+
+    @property
+    def tree(self) -> Tree:
+        return self.drafting.tree
+
+    @property
+    def speculates(self) -> bool:
+        return len(self.drafting.parents) > 1
+
+    def save(self, path: str | Path) -> None:
+        write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read and check a plan.  Raises PlannerError."""
+        return cls.parse(read_json(path), str(path))

@@ -1,0 +1,263 @@
+"""The profile: facts measured on one machine for one pair of models, and nothing else.
+
+No smoothing and no estimates: those are made from it later, without a GPU.  The per-position
+acceptance traces are too large for JSON and lie in a safetensors file beside it, named and hashed
+in the JSON.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, PrivateAttr, model_validator
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as dump_arrays
+
+from .schema import Document, Part, PlannerError, read_json, write_atomically
+
+Milliseconds = Annotated[float, Field(gt=0)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+ROUNDING = 1e-5
+"""How far a sum of float32 probabilities may exceed 1 before it is called wrong."""
+
+
+class Sampling(Part):
+    """How both models' logits become distributions, in this order; the same for both models."""
+
+    temperature: float = Field(ge=0, description="0 is greedy decoding")
+    top_k: int = Field(default=0, ge=0, description="keep the k most probable tokens; 0 keeps all")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus mass; 1 keeps all")
+
+    def __str__(self) -> str:
+        words = [f"T={self.temperature:g}"]
+        words += [f"top-k={self.top_k}"] if self.top_k else []
+        words += [f"top-p={self.top_p:g}"] if self.top_p < 1 else []
+        return " ".join(words)
+
+
+class ModelInfo(Part):
+    """Which model, of which shape."""
+
+    name: str
+    fingerprint: str = Field(description="SHA-256 over shape and sampled weights")
+    num_parameters: int = Field(ge=0)
+    vocab_size: Count
+    max_positions: Count
+    hidden_size: int | None = None
+    num_layers: int | None = None
+    inflated_from: dict[str, Any] | None = Field(
+        default=None, description="shape of the small model that this one computes, if any"
+    )
+
+
+class Machine(Part):
+    """What the times were measured on."""
+
+    platform: str
+    cpu: str
+    num_threads: Count
+    device: str
+    gpu: str | None = None
+    driver: str | None = None
+    python: str
+    torch: str
+    transformers: str
+
+
+class Execution(Part):
+    """How the models were run."""
+
+    dtype: str
+    attention: str
+    cuda_graphs: bool = False
+
+
+class Curve(Part):
+    """Times over a grid of counts, as measured: real curves are not monotone.
+
+    Per entry the median of `repeats` interleaved repetitions and its quartiles.
+    """
+
+    counts: list[Count] = Field(min_length=1)
+    median_ms: list[Milliseconds]
+    low_ms: list[Milliseconds] = Field(description="25th percentile")
+    high_ms: list[Milliseconds] = Field(description="75th percentile")
+    repeats: Count
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        lengths = {len(self.counts), len(self.median_ms), len(self.low_ms), len(self.high_ms)}
+        if len(lengths) != 1:
+            raise ValueError("counts, median_ms, low_ms and high_ms of one length")
+        if any(b <= a for a, b in zip(self.counts, self.counts[1:], strict=False)):
+            raise ValueError("counts in strictly increasing order")
+        return self
+
+
+class Costs(Part):
+    """Times at one batch size and one context length (tokens already in the cache)."""
+
+    batch_size: Count
+    context: int = Field(ge=0)
+    verify: Curve = Field(description="target pass over n tree nodes, by num_nodes")
+    draft: Curve = Field(description="draft pass over one level and sampling, by width")
+    overhead: Curve = Field(description="acceptance walk, cache keeping, by num_nodes")
+    target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
+    draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
+
+
+class PromptAcceptance(Part):
+    """Acceptance by rank over one prompt's continuation, every position weighing the same."""
+
+    num_positions: Count
+    acceptance: list[Probability] = Field(description="by rank, unconditional, sums to <= 1")
+
+    @model_validator(mode="after")
+    def _substochastic(self) -> Self:
+        total = sum(self.acceptance)
+        if total > 1 + ROUNDING:
+            raise ValueError(f"acceptance summing to at most 1, not {total:.6g}")
+        return self
+
+
+class Acceptance(Part):
+    """How often drafted children are accepted under one sampling setting and one verifier.
+
+    The target's own sampled continuation of each prompt is scored once by both models.  For every
+    position t of it, with emitted token y, the arrays named below hold, by rank r,
+      expected[t, r] = a_r        = P(the child of rank r is the accepted one), and
+      emitted[t, r]  = a_r(y)/p(y) = P(the child of rank r was accepted | y was emitted),
+    float32 [num_positions over all prompts, num_ranks], prompts one after the other.
+    """
+
+    sampling: Sampling
+    verifier: str
+    num_ranks: Count
+    prompts: list[PromptAcceptance] = Field(min_length=1)
+    expected: str | None = Field(default=None, description="array name in the file beside")
+    emitted: str | None = Field(default=None, description="array name in the file beside")
+
+    @model_validator(mode="after")
+    def _ranks(self) -> Self:
+        for index, prompt in enumerate(self.prompts):
+            if len(prompt.acceptance) != self.num_ranks:
+                raise ValueError(
+                    f"prompts.{index}.acceptance of num_ranks = {self.num_ranks} entries, "
+                    f"not {len(prompt.acceptance)}"
+                )
+        return self
+
+
+class ArrayFile(Part):
+    """The safetensors file beside the JSON."""
+
+    file: str = Field(pattern=r"^[^/\\]+$", description="file name, in the JSON's own folder")
+    sha256: str
+
+
+class Profile(Document):
+    """Everything measured for one pair of models on one machine."""
+
+    format: Literal["profile"] = "profile"
+    version: Literal[1] = 1
+    created: str
+    machine: Machine
+    execution: Execution
+    target: ModelInfo
+    draft: ModelInfo
+    costs: list[Costs] = Field(min_length=1)
+    acceptance: list[Acceptance] = Field(min_length=1)
+    arrays: ArrayFile | None = None
+
+    _content: dict[str, np.ndarray] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_vocabulary(self) -> Self:
+        if self.target.vocab_size != self.draft.vocab_size:
+            raise ValueError(
+                f"one vocabulary for both models, not {self.target.vocab_size} (target) and "
+                f"{self.draft.vocab_size} (draft)"
+            )
+        return self
+
+    def traces(self, acceptance: Acceptance) -> tuple[np.ndarray, np.ndarray] | None:
+        """The (expected, emitted) arrays of one of this profile's acceptance entries.
+
+        float32 [num_positions over all prompts, num_ranks] each; None where none were recorded.
+        """
+        if acceptance.expected is None or acceptance.emitted is None:
+            return None
+        return self._content[acceptance.expected], self._content[acceptance.emitted]
+
+    def with_arrays(self, content: dict[str, np.ndarray], file: str) -> Profile:
+        """This profile with its trace arrays attached, to be saved beside it as `file`."""
+        content = {name: np.ascontiguousarray(array) for name, array in content.items()}
+        digest = sha256(dump_arrays(content)).hexdigest()
+        profile = self.model_copy(update={"arrays": ArrayFile(file=file, sha256=digest)})
+        profile._content = content
+        _check_arrays(profile, source="profile")
+        return profile
+
+    def save(self, path: str | Path) -> None:
+        """Write the arrays, then the JSON that names them, each atomically."""
+        path = Path(path)
+        profile = self
+        if self._content:
+            profile = self.with_arrays(self._content, f"{path.stem}.safetensors")
+            write_atomically(path.parent / f"{path.stem}.safetensors", dump_arrays(self._content))
+        write_atomically(path, profile.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Read and check a profile and the arrays beside it.  Raises PlannerError."""
+        profile = cls.parse(read_json(path), str(path))
+        if profile.arrays is not None:
+            profile._content = _read_arrays(Path(path).parent / profile.arrays.file, profile.arrays)
+        _check_arrays(profile, str(path))
+        return profile
+
+
+def _read_arrays(path: Path, expected: ArrayFile) -> dict[str, np.ndarray]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PlannerError(
+            f"{path}: cannot be read: {error.strerror}; the profile keeps its acceptance traces "
+            "there: keep both files together"
+        ) from None
+    if sha256(data).hexdigest() != expected.sha256:
+        raise PlannerError(
+            f"{path}: is not the file that the profile was written with (hash differs); "
+            "copy both files again, or profile again"
+        )
+    try:
+        return dict(load_arrays(data))
+    except SafetensorError as error:
+        raise PlannerError(f"{path}: not a valid safetensors file: {error}") from None
+
+
+def _check_arrays(profile: Profile, source: str) -> None:
+    for index, entry in enumerate(profile.acceptance):
+        shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_ranks)
+        for field in ("expected", "emitted"):
+            name = getattr(entry, field)
+            if name is None:
+                continue
+            where = f"{source}: acceptance.{index}.{field}"
+            array = profile._content.get(name)
+            if array is None:
+                raise PlannerError(f"{where}: no array {name!r} in the file beside the profile")
+            if array.shape != shape:
+                raise PlannerError(
+                    f"{where}: got an array of shape {array.shape}, expected {shape}"
+                )
+            if not (np.isfinite(array).all() and (array >= 0).all()):
+                raise PlannerError(f"{where}: got NaN or negative entries, expected probabilities")
+            if array.sum(axis=1, dtype=np.float64).max() > 1 + 1e-3:
+                raise PlannerError(f"{where}: got a row summing above 1, expected at most 1")

@@ -1,0 +1,205 @@
+"""Documents: round trips, strictness, atomic writes, and errors that a person can act on."""
+
+import errno
+import json
+import os
+
+import jsonschema
+import numpy as np
+import pytest
+
+from planner import Plan, PlannerError, Profile, load, save
+from planner.schema import write_atomically
+from planner.schemas import schema_json, schema_path
+
+from .samples import CONTENTS, plan_content, profile_content, profile_with_traces
+
+KINDS = list(CONTENTS)
+
+
+def write(path, content):
+    path.write_text(json.dumps(content))
+    return path
+
+
+def fault(path) -> str:
+    """The one line that loading `path` fails with."""
+    with pytest.raises(PlannerError) as caught:
+        load(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith(str(path))
+    return line.removeprefix(str(path))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_documents_come_back_equal(kind, tmp_path):
+    document = load(write(tmp_path / "in.json", CONTENTS[kind]()))
+    assert document.format == kind
+    save(document, tmp_path / "out.json")
+    assert load(tmp_path / "out.json") == document
+    assert load(tmp_path / "out.json").fingerprint() == document.fingerprint()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_published_schema_is_current_and_accepts_what_is_written(kind, tmp_path):
+    assert schema_path(kind).read_text() == schema_json(kind), "run `make schemas`"
+    schema = json.loads(schema_json(kind))
+    content = CONTENTS[kind]()
+    save(load(write(tmp_path / "in.json", content)), tmp_path / "out.json")
+    jsonschema.validate(json.loads((tmp_path / "out.json").read_text()), schema)
+    for wrong in ({**content, "surplus": 1}, {**content, "version": 2}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_version_format_and_keys_are_strict(kind, tmp_path):
+    content = CONTENTS[kind]()
+    path = tmp_path / "document.json"
+    assert "version: got 2, expected 1" in fault(write(path, {**content, "version": 2}))
+    assert "format: got 'poem'" in fault(write(path, {**content, "format": "poem"}))
+    assert "surplus: unknown key" in fault(write(path, {**content, "surplus": 1}))
+    for key in json.loads(schema_json(kind))["required"]:
+        lacking = {name: value for name, value in content.items() if name != key}
+        assert f"{key}: missing" in fault(write(path, lacking))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_truncated_files_say_so(kind, share, tmp_path):
+    text = json.dumps(CONTENTS[kind]())
+    path = tmp_path / "document.json"
+    path.write_text(text[: int(share * len(text))])
+    assert "truncated" in fault(path)
+
+
+def test_files_that_are_no_documents(tmp_path):
+    assert "no such file" in fault(tmp_path / "missing.json")
+    assert "cannot be read" in fault(tmp_path)
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read" in fault(tmp_path / "binary.json")
+    assert "expected an object" in fault(write(tmp_path / "list.json", [1]))
+    (tmp_path / "twice.json").write_text('{"format": "plan", "format": "plan"}')
+    assert "stands twice" in fault(tmp_path / "twice.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c["drafting"].update(parents=[-1, 2, 0]), "drafting.parents: got [-1, 2, 0]"),
+        (lambda c: c["drafting"].update(parents=[-1, 0, 1, 0]), "level order"),
+        (lambda c: c["drafting"].update(parents="chain"), "drafting.parents: got 'chain'"),
+        (lambda c: c["drafting"].update(kind="bush"), "drafting.kind: got 'bush'"),
+        (lambda c: c.update(verifier="hope"), "expected verifier one of rrsw"),
+        (lambda c: c["sampling"].update(temperature=-1), "sampling.temperature: got -1"),
+        (lambda c: c["sampling"].update(temperature=float("nan")), "sampling.temperature: got nan"),
+        (lambda c: c["sampling"].update(temperature="hot"), "sampling.temperature: got 'hot'"),
+        (lambda c: c["sampling"].update(top_p=0.0), "sampling.top_p: got 0.0"),
+        (lambda c: c["sampling"].update(heat=1), "sampling.heat: unknown key"),
+    ],
+)
+def test_wrong_values_in_a_plan_name_their_field(change, words, tmp_path):
+    content = plan_content()
+    change(content)
+    assert words in fault(write(tmp_path / "plan.json", content))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c["costs"][0]["verify"]["median_ms"].__setitem__(1, float("nan")),
+         "costs.0.verify.median_ms.1: got nan"),
+        (lambda c: c["costs"][0]["draft"]["low_ms"].__setitem__(2, -0.1),
+         "costs.0.draft.low_ms.2: got -0.1"),
+        (lambda c: c["costs"][0]["verify"]["counts"].reverse(), "strictly increasing"),
+        (lambda c: c["costs"][0]["verify"]["counts"].pop(), "of one length"),
+        (lambda c: c.update(costs=[]), "costs: got []"),
+        (lambda c: c["acceptance"][0]["prompts"][0].update(acceptance=[0.9, 0.2]),
+         "acceptance summing to at most 1, not 1.1"),
+        (lambda c: c["acceptance"][0]["prompts"][0].update(acceptance=[0.9]),
+         "of num_ranks = 2 entries, not 1"),
+        (lambda c: c["acceptance"][0]["prompts"][0].update(acceptance=[1.5, 0.0]),
+         "acceptance.0.prompts.0.acceptance.0: got 1.5"),
+        (lambda c: c["draft"].update(vocab_size=8), "one vocabulary for both models"),
+        (lambda c: c["acceptance"][0].update(emitted="x"), "no array 'x'"),
+    ],
+)  # fmt: skip
+def test_wrong_values_in_a_profile_name_their_field(change, words, tmp_path):
+    content = profile_content()
+    change(content)
+    assert words in fault(write(tmp_path / "profile.json", content))
+
+
+def test_traces_travel_beside_the_profile(tmp_path):
+    profile = profile_with_traces()
+    profile.save(tmp_path / "mine.json")
+    again = Profile.load(tmp_path / "mine.json")
+    expected, emitted = again.traces(again.acceptance[0])
+    before = profile.traces(profile.acceptance[0])
+    assert np.array_equal(expected, before[0])
+    assert np.array_equal(emitted, before[1])
+    assert again.fingerprint() == load(tmp_path / "mine.json").fingerprint()
+
+
+def test_missing_or_changed_traces_are_named(tmp_path):
+    path = tmp_path / "p.json"
+    profile_with_traces().save(path)
+    beside = tmp_path / "p.safetensors"
+    data = bytearray(beside.read_bytes())
+    data[-1] ^= 1
+    beside.write_bytes(bytes(data))
+    with pytest.raises(PlannerError, match="hash differs"):
+        load(path)
+    beside.unlink()
+    with pytest.raises(PlannerError, match="keep both files together"):
+        load(path)
+
+
+def test_traces_are_checked_when_attached():
+    profile = profile_with_traces()
+    good = {name: profile._content[name] for name in ("a/expected", "a/emitted")}
+    for wrong, words in (
+        (np.full((3, 2), np.nan, np.float32), "NaN or negative"),
+        (np.full((3, 2), 0.6, np.float32), "summing above 1"),
+        (np.zeros((2, 2), np.float32), r"shape \(2, 2\), expected \(3, 2\)"),
+    ):
+        with pytest.raises(PlannerError, match=words):
+            profile.with_arrays({**good, "a/emitted": wrong}, "p.safetensors")
+
+
+def test_an_unwritable_path_leaves_nothing(tmp_path):
+    plan = Plan.parse(plan_content(), "sample")
+    with pytest.raises(PlannerError, match="cannot be written: No such file or directory"):
+        save(plan, tmp_path / "absent" / "plan.json")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(PlannerError, match="cannot be written"):
+        save(plan, tmp_path / "folder.json")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder.json"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_partial_one(call, tmp_path, monkeypatch):
+    path = tmp_path / "plan.json"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(PlannerError, match="No space left on device; nothing was changed"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
+    from planner import plan as plan_module
+
+    narrow = plan_module.VerifierTraits(2, False, False, "two children at most")
+    monkeypatch.setitem(plan_module.VERIFIER_TRAITS, "narrow", narrow)
+    content = plan_content() | {"verifier": "narrow"}
+    assert Plan.parse(content, "x").verifier == "narrow"
+    content["drafting"] = {"kind": "tree", "parents": [-1, 0, 0, 0]}
+    with pytest.raises(PlannerError, match="at most 2 children a node for verifier 'narrow'"):
+        Plan.parse(content, "x")
