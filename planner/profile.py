@@ -204,6 +204,16 @@ class Profile(Document):
         _check_arrays(profile, source="profile")
         return profile
 
+    def without_arrays(self) -> Profile:
+        """This profile without its traces, so that its JSON can stand alone."""
+        entries = [
+            entry.model_copy(update={"expected": None, "emitted": None})
+            for entry in self.acceptance
+        ]
+        bare = self.model_copy(update={"acceptance": entries, "arrays": None})
+        bare._content = {}
+        return bare
+
     def save(self, path: str | Path) -> None:
         """Write the arrays, then the JSON that names them, each atomically."""
         path = Path(path)

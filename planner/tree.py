@@ -13,9 +13,10 @@ from .schema import PlannerError
 class Tree:
     """A rooted token tree, given by the parent of each node in level order.
 
-    parents  int32 [n]  parents[0] == -1 (the root); depths never decrease along the list
+    parents  int32 [n]  parents[0] == -1 (the root); parents never decrease along the list
 
-    The k-th child of a node, in this order, has rank k: it is the k-th to be tried in verification.
+    So every shape has exactly one such list.  The k-th child of a node, in this order, has rank k:
+    it is the k-th to be tried in verification.
     The root is the last token already decided; the other n - 1 nodes are drafted.
 
     Raises PlannerError if `parents` is no such list.
@@ -117,16 +118,14 @@ def _checked(parents: Sequence[int] | np.ndarray) -> np.ndarray:
         raise PlannerError(
             f"parents[{node}]: got {array[node]}, expected a node before it (0..{node - 1})"
         )
-    array = array.astype(np.int32)
-    depths = _depths(array)
-    falls = np.flatnonzero(np.diff(depths) < 0)
+    falls = np.flatnonzero(np.diff(array[1:]) < 0)
     if falls.size:
-        node = int(falls[0]) + 1
+        node = int(falls[0]) + 2
         raise PlannerError(
-            f"parents[{node}]: got a node of depth {depths[node]} after one of depth "
-            f"{depths[node - 1]}, expected level order (sort the nodes by depth)"
+            f"parents[{node}]: got {array[node]} after {array[node - 1]}, expected level order "
+            "(parents never decrease: number the nodes level by level)"
         )
-    return array
+    return array.astype(np.int32)
 
 
 def _depths(parents: np.ndarray) -> np.ndarray:

@@ -1,0 +1,85 @@
+"""The main job from end to end on the embedded pair, as it is and inflated: what `make demo` runs.
+
+Every line that starts with `$` is a command that can be typed as it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from planner import Report, load
+from planner.cli import main as planner
+from planner.figures import reports_figure, save_png
+
+SHAPES = {"as it is": "embedded/target", "inflated to 25 M": "embedded/target@25M"}
+
+
+def demo(folder: Path) -> None:
+    """Profile, solve and decode for every shape, then compare prediction with measurement."""
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    reports = {}
+    for title, target in SHAPES.items():
+        print(f"\n# the embedded pair, {title}", file=sys.stderr)
+        reports[title] = plan_and_decode(target, folder / title.replace(" ", "-"))
+    save_png(reports_figure(reports), folder / "predicted-and-measured.png")
+    print()
+    for title, report in reports.items():
+        print(line(title, report))
+    print(
+        "\nAn inflated model computes the small one's function at a larger shape: costs are the "
+        "large shape's, acceptance is the small pair's."
+    )
+    print(f"{time.perf_counter() - start:.0f} s; figures and JSON in {folder}/")
+
+
+def plan_and_decode(target: str, folder: Path) -> Report:
+    """The three commands of the main job, and the figures."""
+    folder.mkdir(exist_ok=True)
+    profile, plan, report = (folder / f"{name}.json" for name in ("profile", "plan", "report"))
+    run("profile", "--target", target, "-o", str(profile))
+    run("solve", str(profile), "--temperature", "0.6", "-o", str(plan))
+    run(
+        "decode", str(plan), "--prompts", "embedded/evaluation", "--num-prompts", "32",
+        "--baseline", "-o", str(report),
+    )  # fmt: skip
+    run("show", str(profile), "--png", str(folder / "times.png"))
+    run("show", str(plan), "--png", str(folder / "tree.png"))
+    loaded = load(report)
+    assert isinstance(loaded, Report)
+    return loaded
+
+
+def run(*arguments: str) -> None:
+    """One `planner` command in this process; ends the program if it fails."""
+    print(f"$ planner {shlex.join(arguments)}", file=sys.stderr)
+    code = planner.main(list(arguments), standalone_mode=False)
+    if code:
+        sys.exit(code)
+
+
+def line(title: str, report: Report) -> str:
+    """Chosen plan, predicted and measured, on one line."""
+    predicted = report.plan.predicted
+    assert predicted is not None
+    assert report.baseline is not None
+    tree = report.plan.tree
+    return (
+        f"{title:<17} {tree.num_nodes:>2} nodes, depth {tree.depth}, {report.plan.verifier}, "
+        f"{report.plan.sampling} | tokens per step: predicted "
+        f"{predicted.tokens_per_step.value:.2f}, measured {report.measured.tokens_per_step:.2f} | "
+        f"speedup: predicted {predicted.speedup.value:.2f}, "
+        f"measured {report.baseline.speedup.value:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("demo"))
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    demo(parser.parse_args().output)

@@ -1,0 +1,51 @@
+"""The command line: thin commands over the library.  Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from ..schema import PlannerError
+
+COMMANDS = ("profile", "solve", "show", "decode", "schema")
+
+
+class Commands(click.Group):
+    """Commands by name, each in the module of that name, imported when it is called for.
+
+    A PlannerError becomes one line on stderr and exit code 1.
+    """
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"{__name__}.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except PlannerError as error:
+            print(f"planner: {error}", file=sys.stderr)
+            context.exit(1)
+
+
+@click.command(cls=Commands)
+@click.version_option(package_name="espalier")
+def main() -> None:
+    """Plan tree-based speculative decoding for this machine, and carry the plan out.
+
+    \b
+    planner profile -o profile.json            measure the machine and the pair of models
+    planner solve profile.json -o plan.json    choose the fastest tree
+    planner decode plan.json --prompt "def "   decode with it, losslessly
+
+    Without --target and --draft the small model pair that ships with the planner is used.
+    """

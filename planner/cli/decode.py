@@ -1,0 +1,103 @@
+"""`planner decode`: carry a plan out and report what was measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..plan import Plan
+from .options import (
+    attention_option,
+    deliver,
+    device_option,
+    draft_option,
+    dtype_option,
+    output_option,
+    say,
+    target_option,
+)
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@target_option
+@draft_option
+@device_option
+@dtype_option
+@attention_option
+@click.option("--prompt", help="One prompt; it is printed with its continuation.")
+@click.option("--prompts", metavar="FILE", help="Many prompts (.txt or .jsonl).")
+@click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
+@click.option("--max-new-tokens", type=click.IntRange(1), default=128, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare.")
+@click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
+@output_option("report")
+def command(
+    plan: Path,
+    target: str | None,
+    draft: str | None,
+    device: str | None,
+    dtype: str | None,
+    attention: str,
+    prompt: str | None,
+    prompts: str | None,
+    num_prompts: int | None,
+    max_new_tokens: int,
+    seed: int,
+    baseline: bool,
+    threads: int | None,
+    output: Path | None,
+) -> None:
+    """Decode with PLAN.  The output follows the target's distribution exactly.
+
+    With --prompt the continuation goes to stdout; with --prompts the report does.  -o FILE writes
+    the report to a file.
+    """
+    if (prompt is None) == (prompts is None):
+        raise click.UsageError("give either --prompt TEXT or --prompts FILE")
+    decision = Plan.load(plan)
+
+    import torch
+
+    from runtime import decode_prompts
+
+    from ..display import render
+    from .models import is_embedded, load_pair
+    from .texts import encode, prompt_ids
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    pair = load_pair(
+        target, draft, device=device, dtype=dtype, attention=attention, plan=decision
+    )
+    if prompt is not None:
+        ids = [encode(prompt, pair.tokenizer)]
+    else:
+        assert prompts is not None
+        ids = prompt_ids(prompts, pair.tokenizer, is_embedded(pair.target.info.name), num_prompts)
+
+    report = decode_prompts(
+        decision,
+        pair.target,
+        pair.draft,
+        ids,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        baseline=baseline,
+        progress=_progress,
+        to_text=pair.tokenizer.decode,
+    )
+    if prompt is not None:
+        click.echo(prompt + (report.continuations[0].text or ""))
+    if output is not None or prompt is None:
+        deliver(report, output)
+    say(render(report))
+
+
+def _progress(done: int, total: int) -> None:
+    if total > 1:
+        end = "\n" if done == total else ""
+        print(f"\rdecoded {done} of {total} prompts", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,61 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..documents import save
+from ..plan import Plan
+from ..profile import Profile
+from ..report import Report
+from ..schema import check_writable
+
+target_option = click.option(
+    "--target", metavar="ID_OR_DIR", help="Target model: hub id, folder, or embedded/target[@SHAPE]."
+)
+draft_option = click.option(
+    "--draft", metavar="ID_OR_DIR", help="Draft model: hub id, folder, or embedded/draft[-plain]."
+)
+device_option = click.option("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present).")
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="Precision of both models (default: float32 on cpu, bfloat16 on cuda).",
+)
+attention_option = click.option(
+    "--attention", default="sdpa", show_default=True, help="Attention implementation."
+)
+
+
+def output_option(what: str):  # type: ignore[no-untyped-def]
+    """`-o FILE`, checked to be writable before the work begins."""
+
+    def check(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+        if path is not None:
+            check_writable(path)
+        return path
+
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        callback=check,
+        help=f"Where to write the {what} (default: stdout).",
+    )
+
+
+def deliver(document: Profile | Plan | Report, output: Path | None) -> None:
+    """Write `document` to `output`, or print it."""
+    if output is None:
+        click.echo(document.to_json(), nl=False)
+    else:
+        save(document, output)
+        say(f"wrote {output}")
+
+
+def say(line: str) -> None:
+    """One line of progress or summary, on stderr."""
+    print(line, file=sys.stderr, flush=True)

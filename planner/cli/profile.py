@@ -1,0 +1,116 @@
+"""`planner profile`: measure this machine and this pair of models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .options import (
+    attention_option,
+    deliver,
+    device_option,
+    draft_option,
+    dtype_option,
+    output_option,
+    say,
+    target_option,
+)
+
+
+@click.command()
+@target_option
+@draft_option
+@device_option
+@dtype_option
+@attention_option
+@click.option(
+    "--prompts", default="embedded/profile", show_default=True, metavar="FILE",
+    help="Prompts (.txt or .jsonl) that the target continues to measure acceptance.",
+)  # fmt: skip
+@click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
+@click.option(
+    "--temperature", "temperatures", type=click.FloatRange(0), multiple=True,
+    default=(0.0, 0.6, 1.0), show_default=True, help="Measure acceptance at it; repeatable.",
+)  # fmt: skip
+@click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True
+)
+@click.option(
+    "--context", "contexts", type=click.IntRange(1), multiple=True, default=(128, 512),
+    show_default=True, help="Tokens in the cache when times are measured; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--max-nodes", type=click.IntRange(2), default=64, show_default=True,
+    help="Largest tree to be timed, root included.",
+)  # fmt: skip
+@click.option(
+    "--num-tokens", type=click.IntRange(1), default=128, show_default=True,
+    help="Length of the continuation of each prompt.",
+)  # fmt: skip
+@click.option(
+    "--num-ranks", type=click.IntRange(1), default=16, show_default=True,
+    help="Children of one node that acceptance is measured for.",
+)  # fmt: skip
+@click.option("--repeats", type=click.IntRange(2), default=20, show_default=True)
+@click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@output_option("profile (its traces go into a safetensors file beside it)")
+def command(
+    target: str | None,
+    draft: str | None,
+    device: str | None,
+    dtype: str | None,
+    attention: str,
+    prompts: str,
+    num_prompts: int | None,
+    temperatures: tuple[float, ...],
+    top_k: int,
+    top_p: float,
+    contexts: tuple[int, ...],
+    max_nodes: int,
+    num_tokens: int,
+    num_ranks: int,
+    repeats: int,
+    threads: int | None,
+    seed: int,
+    output: Path | None,
+) -> None:
+    """Measure what verifying, drafting and acceptance cost and yield here.
+
+    Interrupted, it continues where it stopped when the same command is given again.
+    """
+    import torch
+
+    from profiler import Settings, discard_pieces, measure_profile
+
+    from ..profile import Sampling
+    from .models import is_embedded, load_pair
+    from .texts import prompt_ids
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    settings = Settings(
+        samplings=tuple(
+            Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+            for temperature in dict.fromkeys(temperatures)
+        ),
+        contexts=tuple(sorted(set(contexts))),
+        max_nodes=max_nodes,
+        num_tokens=num_tokens,
+        num_ranks=num_ranks,
+        repeats=repeats,
+        seed=seed,
+    )
+    pair = load_pair(target, draft, device=device, dtype=dtype, attention=attention)
+    ids = prompt_ids(prompts, pair.tokenizer, is_embedded(pair.target.info.name), num_prompts)
+    profile = measure_profile(
+        pair.target, pair.draft, ids, settings, output=output, report_line=say
+    )
+    if output is None:
+        say("the acceptance traces go beside a file only: give -o FILE to keep them")
+        profile = profile.without_arrays()
+    deliver(profile, output)
+    if output is not None:
+        discard_pieces(output)

@@ -1,0 +1,51 @@
+"""`planner solve`: from a profile to a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..profile import Profile
+from .options import deliver, output_option, say
+
+
+@click.command()
+@click.argument("profile", type=click.Path(path_type=Path))
+@click.option("--solver", default="auto", show_default=True, help="Which solver proposes trees.")
+@click.option("--verifier", default="auto", show_default=True, help="Which verifier to plan for.")
+@click.option("--temperature", type=float, help="Default: the first one profiled.")
+@click.option("--max-nodes", type=int, help="Largest tree, root included.")
+@click.option("--max-depth", type=int, help="Deepest tree, levels below the root.")
+@click.option("--batch-size", type=int, default=1, show_default=True)
+@click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
+@output_option("plan")
+def command(
+    profile: Path,
+    solver: str,
+    verifier: str,
+    temperature: float | None,
+    max_nodes: int | None,
+    max_depth: int | None,
+    batch_size: int,
+    context: int | None,
+    output: Path | None,
+) -> None:
+    """Choose the fastest plan under the costs and acceptance measured in PROFILE."""
+    facts = Profile.load(profile)
+
+    from ..display import summary
+    from ..optimizer import solve
+
+    plan = solve(
+        facts,
+        solver=solver,
+        verifier=verifier,
+        temperature=temperature,
+        max_nodes=max_nodes,
+        max_depth=max_depth,
+        batch_size=batch_size,
+        context=context,
+    )
+    deliver(plan, output)
+    say(summary(plan))

@@ -1,0 +1,46 @@
+"""From `--prompt` and `--prompts` to token ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..prompts import Prompt, read_prompts
+from ..schema import PlannerError
+
+EMBEDDED_PREFIX = "embedded/"
+
+
+def prompt_ids(
+    source: str, tokenizer: Any, embedded_tokenizer: bool, limit: int | None = None
+) -> list[list[int]]:
+    """Token ids of the prompts in the file `source`, or of an embedded set (`embedded/SET`).
+
+    The embedded sets are token ids of the embedded tokenizer; for another one they go through
+    their text.  Raises PlannerError naming the file and the line.
+    """
+    prompts: list[Prompt]
+    if source.startswith(EMBEDDED_PREFIX):
+        from runtime.embedded import load_prompts, load_tokenizer
+
+        sets = ("profile", "evaluation")
+        name = source.removeprefix(EMBEDDED_PREFIX)
+        if name not in sets:
+            known = ", ".join(EMBEDDED_PREFIX + each for each in sets)
+            raise PlannerError(f"prompts: got {source!r}, expected a file or one of {known}")
+        prompts = list(load_prompts(name))
+        if not embedded_tokenizer:
+            own = load_tokenizer()
+            prompts = [own.decode(prompt) for prompt in prompts]
+    else:
+        prompts = read_prompts(source)
+    return [encode(prompt, tokenizer) for prompt in prompts[:limit]]
+
+
+def encode(prompt: Prompt, tokenizer: Any) -> list[int]:
+    """Token ids of one prompt, at least one.  Raises PlannerError where none come out."""
+    if isinstance(prompt, list):
+        return prompt
+    ids = list(tokenizer(prompt)["input_ids"])
+    if not ids:
+        raise PlannerError(f"prompt: got {prompt!r:.60}, expected text of at least one token")
+    return ids

@@ -1,0 +1,196 @@
+"""What a profile, a plan and a report look like in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from .plan import Plan
+from .profile import Acceptance, Costs, ModelInfo, Profile
+from .report import Report
+
+RANKS_SHOWN = 8
+
+
+def render(document: Profile | Plan | Report) -> str:
+    """The document for a person, as plain text without colours."""
+    shown = DISPLAYS[type(document)](document)
+    console = Console(width=110, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def model_words(info: ModelInfo) -> str:
+    """Name and size of a model, and, if it was inflated, what that means for the numbers."""
+    words = f"{info.name} ({info.num_parameters / 1e6:.3g} M parameters)"
+    if info.inflated_from:
+        words += ", inflated: costs are this shape's, acceptance is the small model's"
+    return words
+
+
+def summary(plan: Plan) -> str:
+    """One line: what the plan does and what it is expected to bring."""
+    tree = plan.tree
+    what = f"tree of {tree.num_nodes} nodes, depth {tree.depth}, {plan.verifier}"
+    if not plan.speculates:
+        what = "do not speculate"
+    line = f"{what}, {plan.sampling}"
+    if plan.predicted:
+        line += (
+            f": predicted {plan.predicted.tokens_per_step} tokens per step, "
+            f"speedup {plan.predicted.speedup}"
+        )
+    return line
+
+
+def show_profile(profile: Profile) -> RenderableType:
+    machine, execution = profile.machine, profile.execution
+    place = machine.gpu or machine.cpu
+    parts: list[RenderableType] = [
+        Text(f"target   {model_words(profile.target)}"),
+        Text(f"draft    {model_words(profile.draft)}"),
+        Text(f"machine  {place}, {machine.num_threads} threads, {machine.platform}"),
+        Text(f"run as   {execution.dtype}, attention {execution.attention}"),
+    ]
+    for costs in profile.costs:
+        parts += [Text(), _costs_table(costs)]
+    parts += [Text(), _acceptance_table(profile.acceptance)]
+    return Group(*parts)
+
+
+def show_plan(plan: Plan) -> RenderableType:
+    parts: list[RenderableType] = [Text(f"plan       {summary(plan)}")]
+    if plan.predicted:
+        step, alone = plan.predicted.step_ms, plan.predicted.autoregressive_ms
+        parts.append(Text(f"times      step {step} ms; one token of the target alone {alone} ms"))
+    if plan.made_from:
+        origin = plan.made_from
+        parts += [
+            Text(f"target     {model_words(origin.target)}"),
+            Text(f"draft      {model_words(origin.draft)}"),
+            Text(
+                f"made for   batch {origin.batch_size}, context {origin.context}, "
+                f"{origin.execution.dtype}, {origin.machine.gpu or origin.machine.cpu}; "
+                f"best of {origin.num_candidates} candidates"
+            ),
+        ]
+    return Group(*parts, Text(), *map(Text, _tree_lines(plan)))
+
+
+def show_report(report: Report) -> RenderableType:
+    measured, predicted = report.measured, report.plan.predicted
+    table = Table(box=None, padding=(0, 3, 0, 0))
+    for heading in ("", "measured", "predicted"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row(
+        "tokens per step (= mean acceptance length)",
+        f"{measured.tokens_per_step:.3f}",
+        str(predicted.tokens_per_step) if predicted else "",
+    )
+    step_ms = measured.ms_per_token * measured.tokens_per_step
+    table.add_row("step, ms", f"{step_ms:.2f}", str(predicted.step_ms) if predicted else "")
+    table.add_row("ms per token", f"{measured.ms_per_token:.2f}", "")
+    if report.baseline:
+        table.add_row(
+            "ms per token, autoregressive",
+            f"{report.baseline.ms_per_token:.2f}",
+            str(predicted.autoregressive_ms) if predicted else "",
+        )
+        table.add_row(
+            "speedup", str(report.baseline.speedup), str(predicted.speedup) if predicted else ""
+        )
+    table.add_row("accepted / drafted", f"{measured.draft_acceptance_rate:.3f}", "")
+    phases = measured.phases
+    total = phases.draft_ms + phases.verify_ms + phases.accept_ms
+    shares = ", ".join(
+        f"{name} {share / total:.0%}"
+        for name, share in (
+            ("draft", phases.draft_ms),
+            ("verify", phases.verify_ms),
+            ("accept", phases.accept_ms),
+        )
+        if total > 0
+    )
+    return Group(
+        Text(f"plan     {summary(report.plan)}"),
+        Text(f"target   {model_words(report.target)}"),
+        Text(
+            f"run      {len(report.continuations)} prompts, {measured.num_tokens} tokens, "
+            f"{measured.num_steps} steps; time: {shares}"
+        ),
+        Text(),
+        table,
+    )
+
+
+def _costs_table(costs: Costs) -> Table:
+    title = (
+        f"batch {costs.batch_size}, context {costs.context}: one token alone "
+        f"{costs.target_step.median_ms[0]:.2f} ms (target), {costs.draft_step.median_ms[0]:.2f} ms "
+        "(draft)"
+    )
+    table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0))
+    counts = sorted({*costs.verify.counts, *costs.draft.counts})
+    table.add_column("n or width")
+    for count in counts:
+        table.add_column(str(count), justify="right")
+    for name, curve in (
+        ("verify, ms", costs.verify),
+        ("draft pass, ms", costs.draft),
+        ("overhead, ms", costs.overhead),
+    ):
+        times = dict(zip(curve.counts, curve.median_ms, strict=True))
+        table.add_row(name, *(f"{times[n]:.3g}" if n in times else "" for n in counts))
+    return table
+
+
+def _acceptance_table(entries: list[Acceptance]) -> Table:
+    table = Table(
+        title="acceptance by rank, every position weighing the same",
+        title_justify="left",
+        title_style="",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    most = min(max(entry.num_ranks for entry in entries), RANKS_SHOWN)
+    for heading in ("sampling", "verifier", *map(str, range(most)), "all"):
+        table.add_column(heading, justify="left" if heading[0].isalpha() else "right")
+    for entry in entries:
+        weights = [prompt.num_positions for prompt in entry.prompts]
+        mean = np.average([p.acceptance for p in entry.prompts], axis=0, weights=weights)
+        shown = [f"{rate:.3f}" for rate in mean[:most]]
+        table.add_row(str(entry.sampling), entry.verifier, *shown, f"{mean.sum():.3f}")
+    return table
+
+
+def _tree_lines(plan: Plan) -> Iterator[str]:
+    """The tree with, per node, its rank's acceptance, P(accepted) and its share of the tokens."""
+    tree, predicted = plan.tree, plan.predicted
+    reach = predicted.reach if predicted else None
+    total = sum(reach) if reach else 1.0
+    pad = 3 * tree.depth + 8
+    yield f"{'node (rank)':<{pad}}{'acceptance':>11}{'reached':>10}{'tokens':>9}"
+
+    def line(label: str, node: int) -> str:
+        if reach is None or predicted is None:
+            return label
+        rank = int(tree.ranks[node])
+        rate = f"{predicted.acceptance[rank]:.3f}" if node else ""
+        return f"{label:<{pad}}{rate:>11}{reach[node]:>10.3f}{reach[node] / total:>9.1%}"
+
+    yield line("root", 0)
+    stack = [(child, "") for child in reversed(tree.children[0])]
+    while stack:
+        node, indent = stack.pop()
+        last = tree.children[tree.parents[node]][-1] == node
+        yield line(f"{indent}{'└─ ' if last else '├─ '}{tree.ranks[node]}", node)
+        deeper = indent + ("   " if last else "│  ")
+        stack.extend((child, deeper) for child in reversed(tree.children[node]))
+
+
+DISPLAYS = {Profile: show_profile, Plan: show_plan, Report: show_report}

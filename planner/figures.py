@@ -1,0 +1,141 @@
+"""The figures: one function per document, each returning a matplotlib figure."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .plan import Plan
+from .profile import Costs, Profile
+from .report import Report
+from .schema import write_atomically
+
+INK, TARGET, DRAFT, QUIET = "#1b1b1b", "#1f6f8b", "#c8553d", "#9aa5a9"
+
+
+def save_png(figure: Figure, path: str | Path) -> None:
+    """Write `figure` to `path` atomically.  Raises PlannerError when that is not possible."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    write_atomically(path, buffer.getvalue())
+
+
+def profile_figure(profile: Profile) -> Figure:
+    """t(n) and draft cost by width at every context, and acceptance by rank."""
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
+    costs, widths, ranks = figure.subplots(1, 3)
+    for shade, entry in zip(_shades(len(profile.costs)), profile.costs, strict=True):
+        _times(costs, entry, "verify", TARGET, shade, f"context {entry.context}")
+        _times(widths, entry, "draft", DRAFT, shade, f"context {entry.context}")
+    first = profile.costs[0]
+    costs.axhline(first.target_step.median_ms[0], color=QUIET, linestyle=":", linewidth=1)
+    costs.annotate(
+        "one autoregressive token", (costs.get_xlim()[1], first.target_step.median_ms[0]),
+        ha="right", va="bottom", fontsize=8, color=QUIET,
+    )  # fmt: skip
+    costs.set(title=f"verifying n nodes: {profile.target.name}", xlabel="n (root included)")
+    costs.set(ylabel="ms (median, quartiles)", ylim=(0, None))
+    widths.set(title=f"one draft pass: {profile.draft.name}", xlabel="nodes in the level")
+    widths.set(ylabel="ms (median, quartiles)", ylim=(0, None))
+    for entry in profile.acceptance:
+        weights = [prompt.num_positions for prompt in entry.prompts]
+        mean = np.average([p.acceptance for p in entry.prompts], axis=0, weights=weights)
+        label = f"{entry.verifier}, {entry.sampling}"
+        ranks.plot(np.arange(len(mean)), np.maximum(mean, 1e-5), marker="o", ms=3, label=label)
+    ranks.set(title="acceptance by rank", xlabel="rank", yscale="log", ylim=(1e-4, 1))
+    for axes in (costs, widths, ranks):
+        axes.legend(fontsize=7, frameon=False)
+        _plain(axes)
+    return figure
+
+
+def tree_figure(plan: Plan) -> Figure:
+    """The tree; a node's area is the probability that it is reached."""
+    tree = plan.tree
+    reach = np.array(plan.predicted.reach if plan.predicted else np.ones(tree.num_nodes))
+    across = _leaf_order(plan)
+    spread = max(across.max() - across.min(), 1.0)
+    figure = Figure(figsize=(min(4 + 0.16 * spread, 16), 2 + 0.55 * tree.depth))
+    axes = figure.add_axes((0.02, 0.02, 0.96, 0.8))
+    for node in range(1, tree.num_nodes):
+        parent = tree.parents[node]
+        axes.plot(
+            [across[parent], across[node]], [-tree.depths[parent], -tree.depths[node]],
+            color=QUIET, linewidth=0.4 + 3 * reach[node], zorder=1,
+        )  # fmt: skip
+    axes.scatter(across, -tree.depths, s=6 + 240 * reach, color=TARGET, zorder=2)
+    axes.set_axis_off()
+    axes.margins(0.06, 0.12)
+    title = f"{tree.num_nodes} nodes, depth {tree.depth}, {plan.verifier}, {plan.sampling}"
+    if plan.predicted:
+        title += (
+            f"\npredicted {plan.predicted.tokens_per_step.value:.2f} tokens per step, "
+            f"speedup {plan.predicted.speedup.value:.2f}"
+        )
+    if plan.made_from:
+        title += f"; {plan.made_from.target.name}"
+    figure.suptitle(title, fontsize=9)
+    return figure
+
+
+def reports_figure(reports: dict[str, Report]) -> Figure:
+    """Predicted against measured, one row per report: tokens per step and speedup."""
+    figure = Figure(figsize=(10, 1.6 + 0.5 * len(reports)), layout="constrained")
+    tokens, speed = figure.subplots(1, 2, sharey=True)
+    for row, report in enumerate(reports.values()):
+        predicted = report.plan.predicted
+        if predicted:
+            for axes, estimate in (
+                (tokens, predicted.tokens_per_step),
+                (speed, predicted.speedup),
+            ):
+                axes.plot([estimate.low, estimate.high], [row, row], color=QUIET, linewidth=5)
+                axes.plot(estimate.value, row, "|", color=INK, ms=14)
+        tokens.plot(report.measured.tokens_per_step, row, "o", color=DRAFT)
+        if report.baseline:
+            speed.plot(report.baseline.speedup.value, row, "o", color=DRAFT)
+    tokens.set_yticks(range(len(reports)), list(reports))
+    tokens.invert_yaxis()
+    tokens.set(xlabel="tokens per step", title="bar: predicted, 95 %; dot: measured")
+    speed.set(xlabel="speedup against autoregressive decoding")
+    speed.axvline(1, color=QUIET, linestyle=":", linewidth=1)
+    for axes in (tokens, speed):
+        axes.margins(y=0.3 if len(reports) > 1 else 1)
+        _plain(axes)
+    return figure
+
+
+def _times(axes, costs: Costs, field: str, colour: str, shade: float, label: str) -> None:  # type: ignore[no-untyped-def]
+    curve = getattr(costs, field)
+    axes.fill_between(curve.counts, curve.low_ms, curve.high_ms, color=colour, alpha=0.15 * shade)
+    axes.plot(curve.counts, curve.median_ms, "o-", ms=3, color=colour, alpha=shade, label=label)
+
+
+def _shades(count: int) -> np.ndarray:
+    return np.linspace(1, 0.45, count)
+
+
+def _plain(axes) -> None:  # type: ignore[no-untyped-def]
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.title.set_fontsize(9)
+
+
+def _leaf_order(plan: Plan) -> np.ndarray:
+    """float [n]: leaves side by side in depth-first order, parents above their children."""
+    tree = plan.tree
+    across = np.zeros(tree.num_nodes)
+    seats = iter(range(tree.num_nodes))
+    stack, order = [0], []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if not tree.children[node]:
+            across[node] = next(seats)
+        stack.extend(reversed(tree.children[node]))
+    for node in reversed(order):
+        if tree.children[node]:
+            across[node] = np.mean([across[child] for child in tree.children[node]])
+    return across

@@ -1,0 +1,107 @@
+"""How often drafted children are accepted: measured along text that the target itself wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from planner.profile import Acceptance, PromptAcceptance, Sampling
+from runtime.models import LanguageModel
+from runtime.sampling import distribution
+
+from .continuations import sample_continuations
+from .journal import Piece
+from .traces import TRACERS, Traces
+
+GREEDY_RULE = "topk"
+"""At temperature 0 every verifier is this rule (see `runtime.verifiers`)."""
+
+
+def measure_acceptance(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    *,
+    num_tokens: int,
+    num_ranks: int,
+    seed: int,
+) -> Piece:
+    """Traces of every verifier over the target's own continuations of `prompts`.
+
+    One batched generation by the target, then one pass of each model over each text.  Returns the
+    arrays "num_positions" int64 [prompts] and, for each rule traced, "RULE/expected" and
+    "RULE/emitted", float32 [sum of num_positions, num_ranks].
+    """
+    texts = sample_continuations(target, prompts, sampling, num_tokens, seed)
+    rules = [GREEDY_RULE] if sampling.temperature == 0 else list(TRACERS)
+    rng = torch.Generator(target.device).manual_seed(seed)
+    traces: dict[str, list[Traces]] = {rule: [] for rule in rules}
+    for prompt, text in zip(prompts, texts, strict=True):
+        p, q = _score(target, draft, prompt, text, sampling)
+        emitted = torch.tensor(text, device=p.device)
+        for rule in rules:
+            traces[rule].append(TRACERS[rule](p, q, emitted, num_ranks, rng))
+    piece = {"num_positions": np.array([len(text) for text in texts])}
+    for rule, rows in traces.items():
+        for field in Traces._fields:
+            stacked = torch.cat([getattr(row, field) for row in rows])
+            piece[f"{rule}/{field}"] = stacked.cpu().numpy()
+    return piece
+
+
+def acceptance_entries(
+    piece: Piece, sampling: Sampling
+) -> tuple[list[Acceptance], dict[str, np.ndarray]]:
+    """The profile's entries for what `measure_acceptance` returned, and the arrays they name."""
+    entries, arrays = [], {}
+    for verifier in TRACERS:
+        rule = GREEDY_RULE if sampling.temperature == 0 else verifier
+        names = {
+            field: f"{str(sampling).replace(' ', ',')}/{rule}/{field}" for field in Traces._fields
+        }
+        for field, name in names.items():
+            arrays[name] = piece[f"{rule}/{field}"]
+        by_prompt = np.split(
+            piece[f"{rule}/expected"].astype(np.float64), np.cumsum(piece["num_positions"])[:-1]
+        )
+        entries.append(
+            Acceptance(
+                sampling=sampling,
+                verifier=verifier,
+                num_ranks=piece[f"{rule}/expected"].shape[1],
+                prompts=[
+                    PromptAcceptance(
+                        num_positions=len(rows),
+                        acceptance=[round(float(rate), 7) for rate in rows.mean(axis=0)],
+                    )
+                    for rows in by_prompt
+                ],
+                **names,
+            )
+        )
+    return entries, arrays
+
+
+def _score(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompt: Sequence[int],
+    text: Sequence[int],
+    sampling: Sampling,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """p and q, float [len(text), V], in front of every token of `text`, as decoding sees them."""
+    tokens = torch.tensor([*prompt, *text[:-1]])
+    distributions = []
+    for model in (target, draft):
+        cache = model.new_cache(len(tokens))
+        positions = torch.arange(len(tokens), device=model.device)
+        logits = model.forward(
+            tokens.to(model.device), positions, cache, num_logits=len(text)
+        ).to(target.device)
+        plain = model is draft and sampling.temperature == 0
+        rule = Sampling(temperature=1.0) if plain else sampling
+        distributions.append(distribution(logits, rule))
+    return distributions[0], distributions[1]

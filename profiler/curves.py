@@ -1,0 +1,142 @@
+"""What verification, drafting and bookkeeping cost: real steps of the runtime, timed.
+
+Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
+describes what will run.  One sweep runs every tree once, in an order of its own; sweeps are
+repeated, so that a slow spell of the machine meets all trees alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from planner.profile import Costs, Sampling
+from planner.schema import PlannerError
+from planner.tree import Tree
+from runtime.models import LanguageModel
+from runtime.policies import StaticTree
+from runtime.randomness import seeded_source
+from runtime.session import Session, StepRecord
+from runtime.verifiers import VERIFIERS
+
+from .journal import Piece
+from .timing import curve
+from .trees import broom, grid, typical_tree
+
+LONE_ROOT = Tree([-1])
+WARM_UP_MS = 300.0
+
+
+@dataclass(frozen=True)
+class CostGrid:
+    """What is timed."""
+
+    num_nodes: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @classmethod
+    def up_to(cls, max_nodes: int, vocab_size: int) -> CostGrid:
+        """Trees of up to `max_nodes` nodes; levels of up to half as many expanded ones."""
+        widest = max(1, min(max_nodes // 2, vocab_size))
+        return cls(tuple(grid(max_nodes)), tuple(grid(widest)))
+
+
+class CostSweeps:
+    """Sweeps over one grid at one context length.
+
+    text  token ids, at least `context` of them: what stands in the caches
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        draft: LanguageModel,
+        text: Sequence[int],
+        context: int,
+        grid: CostGrid,
+        sampling: Sampling,
+        *,
+        verifier: str,
+        seed: int,
+    ) -> None:
+        self.context, self.grid = context, grid
+        depth = max(typical_tree(n).depth for n in grid.num_nodes)
+        longest = min(target.max_positions, draft.max_positions)
+        if context + depth + 1 > longest:
+            raise PlannerError(
+                f"context: got {context}, expected at most {longest - depth - 1}: the models serve "
+                f"{longest} positions and the trees timed are {depth} deep"
+            )
+        rng = seeded_source(seed, target.device)
+        rule = VERIFIERS[verifier]
+        self._pair = Session(target, draft, verifier=rule, sampling=sampling, rng=rng)
+        self._draft = Session(draft, None, verifier=rule, sampling=sampling, rng=rng)
+        for session in (self._pair, self._draft):
+            session.prefill(list(text[:context]))
+        self._order = np.random.default_rng(seed)
+
+    def warm_up(self) -> None:
+        """Run every tree once, and go on for a while: caches, allocators, frequency."""
+        start = perf_counter()
+        self.sweep()
+        while 1e3 * (perf_counter() - start) < WARM_UP_MS:
+            self._run(self._pair, LONE_ROOT)
+
+    def sweep(self) -> Piece:
+        """One repetition: milliseconds by name, float64 [number of counts] each."""
+        times = {
+            "verify": np.full(len(self.grid.num_nodes), np.nan),
+            "overhead": np.full(len(self.grid.num_nodes), np.nan),
+            "draft": np.full(len(self.grid.widths), np.nan),
+            "target_step": np.full(1, np.nan),
+            "draft_step": np.full(1, np.nan),
+        }
+        for kind, place in self._order.permutation(self._tasks()):
+            index = int(place)
+            if kind == "nodes":
+                step = self._run(self._pair, typical_tree(self.grid.num_nodes[index]))
+                times["verify"][index] = step.verify_ms
+                times["overhead"][index] = step.total_ms - step.verify_ms - sum(step.draft_ms)
+            elif kind == "width":
+                step = self._run(self._pair, broom(self.grid.widths[index]))
+                times["draft"][index] = step.draft_ms[1]
+            elif kind == "target":
+                times["target_step"][0] = self._run(self._pair, LONE_ROOT).total_ms
+            else:
+                times["draft_step"][0] = self._run(self._draft, LONE_ROOT).total_ms
+        return times
+
+    def costs(self, sweeps: Sequence[Piece]) -> Costs:
+        """The profile's entry for the sweeps made."""
+
+        def of(name: str, counts: Sequence[int]) -> dict[str, object]:
+            return curve(list(counts), np.stack([sweep[name] for sweep in sweeps])).model_dump()
+
+        return Costs.model_validate(
+            {
+                "batch_size": 1,
+                "context": self.context,
+                "verify": of("verify", self.grid.num_nodes),
+                "overhead": of("overhead", self.grid.num_nodes),
+                "draft": of("draft", self.grid.widths),
+                "target_step": of("target_step", [1]),
+                "draft_step": of("draft_step", [1]),
+            }
+        )
+
+    def _tasks(self) -> list[tuple[str, int]]:
+        return [
+            *(("nodes", index) for index in range(len(self.grid.num_nodes))),
+            *(("width", index) for index in range(len(self.grid.widths))),
+            ("target", 0),
+            ("draft", 0),
+        ]
+
+    def _run(self, session: Session, tree: Tree) -> StepRecord:
+        step = session.step(StaticTree(tree))
+        session.rewind(self.context)
+        return step
+

@@ -1,0 +1,73 @@
+"""Finished pieces of a long measurement, kept on disk so that an interrupted run can continue.
+
+One safetensors file per piece in a folder named after the output file and the exact settings, so
+that pieces of another measurement are never taken for this one's.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as dump_arrays
+
+from planner.schema import PlannerError, write_atomically
+
+Piece = dict[str, np.ndarray]
+
+
+class Journal:
+    """Pieces done so far for one output path and one collection of settings.
+
+    output    the file that the whole measurement will be written to; None keeps nothing
+    settings  everything that the measurement depends on, as JSON data
+    """
+
+    def __init__(self, output: str | Path | None, settings: dict[str, Any]) -> None:
+        self.folder: Path | None = None
+        if output is not None:
+            canonical = json.dumps(settings, sort_keys=True).encode()
+            output = Path(output)
+            self.folder = output.parent / f".{output.name}.{sha256(canonical).hexdigest()[:12]}"
+
+    @property
+    def num_pieces(self) -> int:
+        """Pieces that an earlier, interrupted run left."""
+        if self.folder is None or not self.folder.is_dir():
+            return 0
+        return sum(1 for _ in self.folder.glob("*.piece"))
+
+    def piece(self, name: str, measure: Callable[[], Piece]) -> Piece:
+        """The piece `name`: read if it was measured before, else measured now and kept.
+
+        Raises PlannerError when it cannot be written.
+        """
+        if self.folder is None:
+            return measure()
+        path = self.folder / f"{name}.piece"
+        if path.exists():
+            try:
+                return dict(load_arrays(path.read_bytes()))
+            except (OSError, SafetensorError):
+                path.unlink(missing_ok=True)
+        content = {key: np.ascontiguousarray(array) for key, array in measure().items()}
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
+        write_atomically(path, dump_arrays(content))
+        return content
+
+
+def discard_pieces(output: str | Path) -> None:
+    """Remove the pieces kept for `output`, whatever settings they were measured with."""
+    output = Path(output)
+    for folder in output.parent.glob(f".{output.name}.{'[0-9a-f]' * 12}"):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,206 @@
+"""The whole measurement: costs, then acceptance, piece by piece, resumable, into one profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from planner.profile import Costs, Profile, Sampling
+from planner.schema import PlannerError
+from runtime.machine import describe_execution, describe_machine
+from runtime.models import LanguageModel
+
+from .acceptance import acceptance_entries, measure_acceptance
+from .curves import CostGrid, CostSweeps
+from .journal import Journal, Piece
+
+TIMED_VERIFIER = "rrsw"
+"""The rule whose walk is timed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure."""
+
+    samplings: tuple[Sampling, ...]
+    contexts: tuple[int, ...] = (128, 512)
+    max_nodes: int = 64
+    num_tokens: int = 128
+    num_ranks: int = 16
+    repeats: int = 20
+    seed: int = 0
+
+
+def measure_profile(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    settings: Settings,
+    *,
+    output: str | Path | None = None,
+    report_line: Callable[[str], None] = lambda line: None,
+) -> Profile:
+    """Measure `target` and `draft` on this machine.
+
+    prompts  token ids; the target continues each to measure acceptance, and their tokens fill the
+             caches when times are measured
+    output   where the profile is going to be written: finished pieces are kept beside it, and an
+             interrupted measurement with the same settings continues there; once the profile is
+             safely written, call `discard_pieces(output)`
+
+    Progress goes to stderr.  Raises PlannerError for models that do not share a vocabulary,
+    prompts that are empty, too long or outside it, and settings beyond the models' positions.
+    """
+    _check(target, draft, prompts, settings)
+    journal = Journal(output, _identity(target, draft, prompts, settings))
+    if journal.num_pieces:
+        report_line(f"continuing an interrupted measurement: {journal.num_pieces} pieces are done")
+    num_pieces = len(settings.contexts) * settings.repeats + len(settings.samplings)
+    with tqdm(total=num_pieces, unit="piece", desc="profile") as progress:
+        costs = [
+            _measure_costs(target, draft, prompts, context, settings, journal, progress)
+            for context in settings.contexts
+        ]
+        pieces = []
+        for sampling in settings.samplings:
+            progress.set_description(f"acceptance {sampling}")
+            pieces.append(
+                journal.piece(
+                    f"acceptance-{len(pieces)}",
+                    lambda sampling=sampling: measure_acceptance(  # type: ignore[misc]
+                        target,
+                        draft,
+                        prompts,
+                        sampling,
+                        num_tokens=settings.num_tokens,
+                        num_ranks=settings.num_ranks,
+                        seed=settings.seed,
+                    ),
+                )
+            )
+            progress.update()
+    return _assemble(target, draft, costs, pieces, settings)
+
+
+def _measure_costs(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    context: int,
+    settings: Settings,
+    journal: Journal,
+    progress: tqdm,
+) -> Costs:
+    progress.set_description(f"times at context {context}")
+    sweeps = CostSweeps(
+        target,
+        draft,
+        _text_of_length(prompts, context),
+        context,
+        CostGrid.up_to(settings.max_nodes, target.vocab_size),
+        settings.samplings[-1],
+        verifier=TIMED_VERIFIER,
+        seed=settings.seed,
+    )
+    warm = False
+    done: list[Piece] = []
+
+    def measure() -> Piece:
+        nonlocal warm
+        if not warm:
+            sweeps.warm_up()
+            warm = True
+        return sweeps.sweep()
+
+    for repeat in range(settings.repeats):
+        done.append(journal.piece(f"times-{context}-{repeat}", measure))
+        progress.update()
+    return sweeps.costs(done)
+
+
+def _assemble(
+    target: LanguageModel,
+    draft: LanguageModel,
+    costs: list[Costs],
+    pieces: list[Piece],
+    settings: Settings,
+) -> Profile:
+    entries, arrays = [], {}
+    for sampling, piece in zip(settings.samplings, pieces, strict=True):
+        of_sampling, named = acceptance_entries(piece, sampling)
+        entries += of_sampling
+        arrays |= named
+    profile = Profile(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=describe_machine(target.device),
+        execution=describe_execution(target),
+        target=target.info,
+        draft=draft.info,
+        costs=costs,
+        acceptance=entries,
+    )
+    return profile.with_arrays(arrays, "profile.safetensors")
+
+
+def _text_of_length(prompts: Sequence[Sequence[int]], length: int) -> list[int]:
+    """Prompt tokens one after the other, over and over, until there are `length`."""
+    joined = [token for prompt in prompts for token in prompt]
+    return list(np.resize(np.array(joined), length).tolist())
+
+
+def _identity(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    settings: Settings,
+) -> dict[str, object]:
+    """Everything that a piece depends on."""
+    return {
+        "target": target.info.model_dump(),
+        "draft": draft.info.model_dump(),
+        "machine": describe_machine(target.device).model_dump(),
+        "execution": describe_execution(target).model_dump(),
+        "prompts": [list(prompt) for prompt in prompts],
+        "settings": asdict(settings)
+        | {"samplings": [sampling.model_dump() for sampling in settings.samplings]},
+    }
+
+
+def _check(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    settings: Settings,
+) -> None:
+    if target.vocab_size != draft.vocab_size:
+        raise PlannerError(
+            f"draft: got {draft.info.name} with a vocabulary of {draft.vocab_size}, expected "
+            f"{target.vocab_size} as {target.info.name} has; choose models of one family"
+        )
+    if not prompts or not settings.samplings or not settings.contexts:
+        raise PlannerError("prompts, temperatures, contexts: expected at least one of each")
+    positions = min(target.max_positions, draft.max_positions)
+    for index, prompt in enumerate(prompts):
+        if not prompt or min(prompt) < 0 or max(prompt) >= target.vocab_size:
+            raise PlannerError(
+                f"prompts.{index}: got no tokens or some outside the vocabulary, expected ids from "
+                f"0 to {target.vocab_size - 1}"
+            )
+        if len(prompt) + settings.num_tokens > positions:
+            raise PlannerError(
+                f"prompts.{index}: got {len(prompt)} tokens to be continued by "
+                f"{settings.num_tokens}, expected at most {positions} positions in all; "
+                "shorten the prompt or the continuation"
+            )
+    if settings.num_ranks > target.vocab_size:
+        raise PlannerError(
+            f"num_ranks: got {settings.num_ranks}, expected at most the vocabulary, "
+            f"{target.vocab_size}"
+        )
+    if settings.max_nodes < 2 or settings.repeats < 2:
+        raise PlannerError("max_nodes and repeats: expected at least 2 each")

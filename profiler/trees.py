@@ -1,0 +1,41 @@
+"""The trees that are timed: what verification costs by n, what a draft pass costs by width."""
+
+from __future__ import annotations
+
+import heapq
+
+from planner.tree import Tree
+
+TYPICAL_ACCEPTANCE = [0.6 * 0.45**rank for rank in range(8)]
+"""A power-law-like shape; only used to time trees that look like those that will be chosen."""
+
+
+def grid(largest: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, ... up to `largest`, which is always included: half steps of two."""
+    counts = {1, largest}
+    power = 2
+    while power <= largest:
+        counts |= {power, min(power + power // 2, largest)}
+        power *= 2
+    return sorted(counts)
+
+
+def typical_tree(num_nodes: int) -> Tree:
+    """The best tree of `num_nodes` nodes for a typical acceptance vector, by best-first search."""
+    paths: list[tuple[int, ...]] = [()]
+    slots = [(-TYPICAL_ACCEPTANCE[0], (0,))]
+    while len(paths) < num_nodes:
+        value, path = heapq.heappop(slots)
+        paths.append(path)
+        heapq.heappush(slots, (value * TYPICAL_ACCEPTANCE[0], (*path, 0)))
+        if path[-1] + 1 < len(TYPICAL_ACCEPTANCE):
+            ratio = TYPICAL_ACCEPTANCE[path[-1] + 1] / TYPICAL_ACCEPTANCE[path[-1]]
+            heapq.heappush(slots, (value * ratio, (*path[:-1], path[-1] + 1)))
+    paths.sort(key=lambda path: (len(path), path))
+    index = {path: node for node, path in enumerate(paths)}
+    return Tree([-1, *(index[path[:-1]] for path in paths[1:])])
+
+
+def broom(width: int) -> Tree:
+    """A root, `width` children, one child each: its second draft pass has that width."""
+    return Tree([-1] + [0] * width + list(range(1, width + 1)))

@@ -1,0 +1,176 @@
+"""The whole measurement on table models: what is in a profile, and what an interruption costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from planner import PlannerError, load
+from planner.profile import Sampling
+from profiler import Settings, discard_pieces, measure_profile
+from profiler import measure as measure_module
+from profiler.continuations import one_by_one, sample_continuations
+from profiler.curves import CostSweeps
+from profiler.trees import broom, grid, typical_tree
+from runtime import HuggingFaceModel, TableModel
+from runtime.randomness import seeded_source
+
+V = 5
+SAMPLINGS = (Sampling(temperature=0.0), Sampling(temperature=1.0))
+SMALL = Settings(samplings=SAMPLINGS, contexts=(3, 8), max_nodes=6, num_tokens=7, num_ranks=3,
+                 repeats=3)  # fmt: skip
+PROMPTS = [[0, 1, 2], [3, 3, 1], [4, 0, 0]]
+
+
+def table(seed: int, **settings) -> TableModel:
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn(V, V, V, generator=rng, dtype=torch.float64)
+    return TableModel(logits, name=f"table-{seed}", **settings)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return table(0), table(1)
+
+
+def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
+    profile = measure_profile(*pair, PROMPTS, SMALL)
+    profile.save(tmp_path / "p.json")
+    profile = load(tmp_path / "p.json")
+    assert [(costs.batch_size, costs.context) for costs in profile.costs] == [(1, 3), (1, 8)]
+    assert profile.costs[0].verify.counts == [1, 2, 3, 4, 6]
+    assert profile.costs[0].draft.counts == [1, 2, 3]
+    assert profile.costs[0].verify.repeats == 3
+    kinds = [(entry.sampling.temperature, entry.verifier) for entry in profile.acceptance]
+    assert kinds == [(0.0, "rrsw"), (0.0, "topk"), (1.0, "rrsw"), (1.0, "topk")]
+    for entry in profile.acceptance:
+        expected, emitted = profile.traces(entry)
+        assert expected.shape == emitted.shape == (21, 3)
+        assert [prompt.num_positions for prompt in entry.prompts] == [7, 7, 7]
+        for index, prompt in enumerate(entry.prompts):
+            rows = expected[7 * index : 7 * index + 7].astype(np.float64)
+            np.testing.assert_allclose(prompt.acceptance, rows.mean(axis=0), atol=1e-6)
+
+
+def test_at_temperature_zero_every_rule_is_the_greedy_one(pair):
+    profile = measure_profile(*pair, PROMPTS, SMALL)
+    first, second = (profile.traces(entry) for entry in profile.acceptance[:2])
+    assert np.array_equal(first[1], second[1])
+    assert set(np.unique(first[1])) <= {0.0, 1.0}
+
+
+def test_a_continuation_ends_behind_a_stop_token():
+    target = table(0, stop_tokens=(2,))
+    texts = sample_continuations(target, PROMPTS, SAMPLINGS[1], 30, seed=0)
+    for text in texts:
+        assert 2 not in text[:-1]
+        assert len(text) == 30 or text[-1] == 2
+    assert any(len(text) < 30 for text in texts)
+    profile = measure_profile(target, table(1), PROMPTS, SMALL)
+    lengths = [prompt.num_positions for prompt in profile.acceptance[-1].prompts]
+    assert min(lengths) < SMALL.num_tokens
+
+
+def test_an_interrupted_measurement_continues_where_it_stopped(pair, tmp_path, monkeypatch):
+    output = tmp_path / "p.json"
+    whole = CostSweeps.sweep
+    calls = []
+
+    def sweep(self):
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return whole(self)
+
+    monkeypatch.setattr(CostSweeps, "sweep", sweep)
+    with pytest.raises(KeyboardInterrupt):
+        measure_profile(*pair, PROMPTS, SMALL, output=output)
+    assert not output.exists()
+    said = []
+    measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=said.append)
+    # 3 sweeps and a warm-up at the first context; a warm-up and 1 sweep at the second, then the
+    # interruption; then a warm-up and the 2 sweeps missing
+    assert len(calls) == 7 + 3
+    assert said == ["continuing an interrupted measurement: 4 pieces are done"]
+    calls.clear()
+    again = []
+    measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=again.append)
+    assert calls == []
+    assert again == ["continuing an interrupted measurement: 8 pieces are done"]
+    discard_pieces(output)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"num_tokens": 8}, {"contexts": (3, 9)}])
+def test_other_settings_share_no_pieces(pair, tmp_path, change):
+    from dataclasses import replace
+
+    output = tmp_path / "p.json"
+    measure_profile(*pair, PROMPTS, SMALL, output=output)
+    said = []
+    settings = replace(SMALL, **change)
+    measure_profile(*pair, PROMPTS, settings, output=output, report_line=said.append)
+    assert said == []
+
+
+def test_a_damaged_piece_is_measured_again(pair, tmp_path):
+    output = tmp_path / "p.json"
+    before = measure_profile(*pair, PROMPTS, SMALL, output=output)
+    pieces = sorted(tmp_path.glob(".p.json.*/acceptance-*.piece"))
+    assert len(pieces) == 2
+    pieces[1].write_bytes(b"torn")
+    after = measure_profile(*pair, PROMPTS, SMALL, output=output)
+    assert after.costs == before.costs
+    assert after.acceptance == before.acceptance
+
+
+@pytest.mark.parametrize(
+    ("change", "prompts", "words"),
+    [
+        ({}, [], "expected at least one of each"),
+        ({}, [[]], "prompts.0: got no tokens"),
+        ({}, [[0, V]], f"expected ids from 0 to {V - 1}"),
+        ({}, [[0] * 60], "expected at most 64 positions in all"),
+        ({"contexts": (63,)}, PROMPTS, "context: got 63, expected at most"),
+        ({"num_ranks": V + 1}, PROMPTS, f"expected at most the vocabulary, {V}"),
+        ({"repeats": 1}, PROMPTS, "at least 2"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_line(change, prompts, words):
+    from dataclasses import replace
+
+    pair = table(0, max_positions=64), table(1, max_positions=64)
+    with pytest.raises(PlannerError, match=words) as caught:
+        measure_profile(*pair, prompts, replace(SMALL, **change))
+    assert "\n" not in str(caught.value)
+
+
+def test_two_vocabularies_are_refused(pair):
+    other = TableModel(torch.zeros(V + 1, V + 1))
+    with pytest.raises(PlannerError, match=f"a vocabulary of {V + 1}, expected {V}"):
+        measure_module.measure_profile(pair[0], other, PROMPTS, SMALL)
+
+
+def test_trees_that_are_timed():
+    assert grid(1) == [1]
+    assert grid(24) == [1, 2, 3, 4, 6, 8, 12, 16, 24]
+    assert grid(20) == [1, 2, 3, 4, 6, 8, 12, 16, 20]
+    assert [typical_tree(n).num_nodes for n in grid(64)] == grid(64)
+    for width in (1, 2, 7):
+        assert broom(width).widths.tolist() == [1, width]
+
+
+def test_continuing_together_equals_one_by_one():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    config = LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+    model = HuggingFaceModel(LlamaForCausalLM(config))
+    model.stop_tokens = ()
+    prompts = [[1, 2, 3], [4, 5, 6], [7, 8], [9, 10, 11]]
+    greedy = SAMPLINGS[0]
+    source = seeded_source(0, model.device)
+    together = sample_continuations(model, prompts, greedy, 12, seed=0)
+    assert together == [one_by_one(model, prompt, greedy, 12, source) for prompt in prompts]

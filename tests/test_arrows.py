@@ -1,0 +1,194 @@
+"""Who may import whom, and what must stay light: read from the source, not from memory."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STDLIB = sys.stdlib_module_names
+
+VOCABULARY = ("schema", "tree", "profile", "plan", "report", "documents", "prompts", "schemas")
+VOCABULARY = {f"planner.{name}" for name in VOCABULARY} | {"planner"}
+
+# room -> packages from outside that it may import, rooms of ours that it may import
+OUTSIDE = {
+    "vocabulary": {"numpy", "pydantic", "safetensors"},
+    "display": {"numpy", "rich", "matplotlib"},
+    "optimizer": {"numpy", "numba", "scipy", "cvxpy"},
+    "kernels": {"torch", "triton", "numpy", "numba"},
+    "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
+    "profiler": {"numpy", "torch", "safetensors", "tqdm"},
+    "cli": {"click", "numpy", "torch", "tqdm"},
+}
+INSIDE = {
+    "vocabulary": {"vocabulary"},
+    "display": {"vocabulary", "display"},
+    "optimizer": {"vocabulary", "optimizer"},
+    "kernels": {"kernels"},
+    "runtime": {"vocabulary", "kernels", "runtime"},
+    "profiler": {"vocabulary", "runtime", "kernels", "profiler"},
+    "cli": set(OUTSIDE),
+}
+INSIDE_A_FUNCTION_ONLY = {"cvxpy"}
+LIGHT_AT_THE_TOP = {"cli": {"torch", "numba", "transformers", "matplotlib"}}
+
+
+def room(module: str) -> str | None:
+    """The room that a module of ours belongs to; None for other people's."""
+    top = module.split(".")[0]
+    if top == "tree_kernels":
+        return "kernels"
+    if top in ("runtime", "profiler"):
+        return top
+    if top != "planner":
+        return None
+    if module.startswith(("planner.optimizer", "planner.export")):
+        return "optimizer"
+    if module.startswith("planner.cli"):
+        return "cli"
+    if module.startswith(("planner.display", "planner.figures")):
+        return "display"
+    known = any(module == name or module.startswith(f"{name}.") for name in VOCABULARY)
+    return "vocabulary" if known else f"unknown room of {module}"
+
+
+def sources() -> list[tuple[str, Path]]:
+    found = []
+    for folder in ("planner", "profiler", "runtime", "kernels/tree_kernels"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            parts = parts[1:] if parts[0] == "kernels" else parts
+            parts = parts[:-1] if parts[-1] in ("__init__", "__main__") else parts
+            found.append((".".join(parts), path))
+    return found
+
+
+def imports(module: str, path: Path):
+    """(imported module, at the top of the file?) for every import statement, relative ones too."""
+    tree = ast.parse(path.read_text())
+    inner = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(outer)
+    }
+    package = module if path.name in ("__init__.py", "__main__.py") else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        at_top = id(node) not in inner
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, at_top
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                parts = parts[: len(parts) - node.level + 1]
+                base = ".".join([*parts, base] if base else parts)
+            submodules = [f"{base}.{alias.name}" for alias in node.names]
+            files = {name for name, _ in ALL}
+            within = [name for name in submodules if name in files]
+            yield from ((name, at_top) for name in (within or [base]))
+
+
+ALL = sources()
+
+
+def violations(module: str, path: Path) -> list[str]:
+    own = room(module)
+    if own not in INSIDE:
+        return [f"{module}: belongs to no room"]
+    wrong = []
+    for name, at_top in imports(module, path):
+        package, other = name.split(".")[0], room(name)
+        if other is not None:
+            if other not in INSIDE[own]:
+                wrong.append(f"{module} ({own}) imports {name} ({other})")
+        elif package not in STDLIB and package not in OUTSIDE[own]:
+            wrong.append(f"{module} ({own}) imports {name}")
+        if at_top and package in INSIDE_A_FUNCTION_ONLY:
+            wrong.append(f"{module} imports {name} outside a function")
+        if at_top and package in LIGHT_AT_THE_TOP.get(own, ()):
+            wrong.append(f"{module} imports {name} at the top")
+    return wrong
+
+
+@pytest.mark.parametrize(("module", "path"), ALL, ids=[name for name, _ in ALL])
+def test_imports_follow_the_arrows(module, path):
+    assert violations(module, path) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("planner.tree", "import torch"),
+        ("planner.tree", "from .optimizer import solve"),
+        ("planner.optimizer.cost", "from profiler import timing"),
+        ("planner.optimizer.cost", "import cvxpy"),
+        ("planner.cli.solve", "import torch"),
+        ("runtime.decode", "from planner.optimizer import solve"),
+        ("tree_kernels.reference", "import transformers"),
+        ("profiler.curves", "from planner import cli"),
+    ],
+)
+def test_a_violation_is_seen(module, line, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(line)
+    assert len(violations(module, path)) == 1
+
+
+def test_planner_help_does_not_import_torch():
+    code = (
+        "import sys; from planner.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'transformers', 'numba', 'matplotlib'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
+    assert "planner profile" in result.stdout
+
+
+LLAMA = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+sizes = dict(vocab_size=11, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
+config = LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+tokens = LlamaForCausalLM(config).generate(
+    torch.tensor([[1, 2]]), attention_mask=torch.ones(1, 2), max_new_tokens=3, min_new_tokens=3,
+    do_sample=False, pad_token_id=0)
+import tree_kernels
+print(tokens.shape[1])
+"""
+
+
+@pytest.mark.parametrize("with_package", [False, True], ids=["alone", "with theirs installed"])
+def test_the_kernels_folder_gives_way_to_a_package_of_that_name(with_package, tmp_path):
+    """A folder named as somebody's package must not be taken for it by transformers."""
+    assert not (ROOT / "kernels" / "__init__.py").exists()
+    path = [str(ROOT), str(ROOT / "kernels")]
+    if with_package:
+        (tmp_path / "kernels").mkdir()
+        (tmp_path / "kernels" / "__init__.py").write_text(
+            "__version__ = '99'\nORIGIN = 'theirs'\n"
+            "def __getattr__(name): return type(name, (), {'__init__': lambda self, *a, **k: None})"
+        )
+        information = tmp_path / "kernels-99.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: kernels\nVersion: 99\n")
+        path.append(str(tmp_path))
+    code = LLAMA + ("import kernels; assert kernels.ORIGIN == 'theirs'" if with_package else "")
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(path), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert result.stdout.split()[-1] == "5"
