@@ -42,11 +42,15 @@ def plan_and_decode(target: str, folder: Path) -> Report:
     """The three commands of the main job, and the figures."""
     folder.mkdir(exist_ok=True)
     profile, plan, report = (folder / f"{name}.json" for name in ("profile", "plan", "report"))
-    run("profile", "--target", target, "-o", str(profile))
-    run("solve", str(profile), "--temperature", "0.6", "-o", str(plan))
+    length = "64"
+    run(
+        "profile", "--target", target, "--temperature", "0.6", "--num-tokens", length,
+        "-o", str(profile),
+    )  # fmt: skip
+    run("solve", str(profile), "-o", str(plan))
     run(
         "decode", str(plan), "--prompts", "embedded/evaluation", "--num-prompts", "32",
-        "--baseline", "-o", str(report),
+        "--max-new-tokens", length, "--baseline", "-o", str(report),
     )  # fmt: skip
     run("show", str(profile), "--png", str(folder / "times.png"))
     run("show", str(plan), "--png", str(folder / "tree.png"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -161,8 +161,7 @@ def _acceptance_table(entries: list[Acceptance]) -> Table:
     for heading in ("sampling", "verifier", *map(str, range(most)), "all"):
         table.add_column(heading, justify="left" if heading[0].isalpha() else "right")
     for entry in entries:
-        weights = [prompt.num_positions for prompt in entry.prompts]
-        mean = np.average([p.acceptance for p in entry.prompts], axis=0, weights=weights)
+        mean = entry.mean()
         shown = [f"{rate:.3f}" for rate in mean[:most]]
         table.add_row(str(entry.sampling), entry.verifier, *shown, f"{mean.sum():.3f}")
     return table
@@ -193,4 +192,8 @@ def _tree_lines(plan: Plan) -> Iterator[str]:
         stack.extend((child, deeper) for child in reversed(tree.children[node]))
 
 
-DISPLAYS = {Profile: show_profile, Plan: show_plan, Report: show_report}
+DISPLAYS: dict[type, Callable[[Any], RenderableType]] = {
+    Profile: show_profile,
+    Plan: show_plan,
+    Report: show_report,
+}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -40,10 +42,9 @@ def profile_figure(profile: Profile) -> Figure:
     costs.set(ylabel="ms (median, quartiles)", ylim=(0, None))
     widths.set(title=f"one draft pass: {profile.draft.name}", xlabel="nodes in the level")
     widths.set(ylabel="ms (median, quartiles)", ylim=(0, None))
-    for entry in profile.acceptance:
-        weights = [prompt.num_positions for prompt in entry.prompts]
-        mean = np.average([p.acceptance for p in entry.prompts], axis=0, weights=weights)
-        label = f"{entry.verifier}, {entry.sampling}"
+    for recorded in profile.acceptance:
+        mean = recorded.mean()
+        label = f"{recorded.verifier}, {recorded.sampling}"
         ranks.plot(np.arange(len(mean)), np.maximum(mean, 1e-5), marker="o", ms=3, label=label)
     ranks.set(title="acceptance by rank", xlabel="rank", yscale="log", ylim=(1e-4, 1))
     for axes in (costs, widths, ranks):
@@ -139,3 +140,10 @@ def _leaf_order(plan: Plan) -> np.ndarray:
         if tree.children[node]:
             across[node] = np.mean([across[child] for child in tree.children[node]])
     return across
+
+
+FIGURES: dict[type, Callable[[Any], Figure]] = {
+    Profile: profile_figure,
+    Plan: tree_figure,
+    Report: lambda report: reports_figure({"": report}),
+}

@@ -76,8 +76,10 @@ class Predicted(Part):
     step_ms: Estimate
     autoregressive_ms: Estimate = Field(description="one token of the target alone")
     speedup: Estimate = Field(description="against autoregressive decoding")
-    acceptance: list[float] = Field(description="by rank, as used in choosing the tree")
-    reach: list[float] = Field(description="per node: P(accepted); they sum to tokens_per_step")
+    acceptance: list[float] = Field(description="by rank, as it holds inside this tree")
+    reach: list[float] = Field(
+        description="per node: P(its token is emitted) in a step; they sum to tokens_per_step"
+    )
 
 
 class MadeFrom(Part):

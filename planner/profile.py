@@ -143,6 +143,11 @@ class Acceptance(Part):
     expected: str | None = Field(default=None, description="array name in the file beside")
     emitted: str | None = Field(default=None, description="array name in the file beside")
 
+    def mean(self) -> np.ndarray:
+        """float64 [num_ranks]: by rank, every position weighing the same."""
+        weights = [prompt.num_positions for prompt in self.prompts]
+        return np.average([p.acceptance for p in self.prompts], axis=0, weights=weights)
+
     @model_validator(mode="after")
     def _ranks(self) -> Self:
         for index, prompt in enumerate(self.prompts):

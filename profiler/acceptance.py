@@ -98,9 +98,9 @@ def _score(
     for model in (target, draft):
         cache = model.new_cache(len(tokens))
         positions = torch.arange(len(tokens), device=model.device)
-        logits = model.forward(
-            tokens.to(model.device), positions, cache, num_logits=len(text)
-        ).to(target.device)
+        logits = model.forward(tokens.to(model.device), positions, cache, num_logits=len(text)).to(
+            target.device
+        )
         plain = model is draft and sampling.temperature == 0
         rule = Sampling(temperature=1.0) if plain else sampling
         distributions.append(distribution(logits, rule))

@@ -61,18 +61,17 @@ def _together(
     num_tokens: int,
     source: Source,
 ) -> list[list[int]]:
-    from transformers import DynamicCache
-
-    cache = DynamicCache()
+    cache = None
     tokens = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
     written = []
     for _ in range(num_tokens):
         output = model.module(
             input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1
         )
+        cache = output.past_key_values
         tokens = source.categorical(distribution(output.logits[:, -1], sampling))[:, None]
         written.append(tokens)
-    return torch.cat(written, dim=1).tolist()  # type: ignore[no-any-return]
+    return torch.cat(written, dim=1).tolist()
 
 
 def one_by_one(

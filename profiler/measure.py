@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from planner.profile import Costs, Profile, Sampling
+from planner.profile import Acceptance, Costs, Profile, Sampling
 from planner.schema import PlannerError
 from runtime.machine import describe_execution, describe_machine
 from runtime.models import LanguageModel
@@ -66,7 +66,7 @@ def measure_profile(
             _measure_costs(target, draft, prompts, context, settings, journal, progress)
             for context in settings.contexts
         ]
-        pieces = []
+        pieces: list[Piece] = []
         for sampling in settings.samplings:
             progress.set_description(f"acceptance {sampling}")
             pieces.append(
@@ -130,7 +130,8 @@ def _assemble(
     pieces: list[Piece],
     settings: Settings,
 ) -> Profile:
-    entries, arrays = [], {}
+    entries: list[Acceptance] = []
+    arrays: Piece = {}
     for sampling, piece in zip(settings.samplings, pieces, strict=True):
         of_sampling, named = acceptance_entries(piece, sampling)
         entries += of_sampling
@@ -197,10 +198,17 @@ def _check(
                 f"{settings.num_tokens}, expected at most {positions} positions in all; "
                 "shorten the prompt or the continuation"
             )
+    if settings.max_nodes < 2 or settings.repeats < 2:
+        raise PlannerError("max_nodes and repeats: expected at least 2 each")
+    deepest = CostGrid.up_to(settings.max_nodes, target.vocab_size).depth
+    for context in settings.contexts:
+        if context + deepest > positions:
+            raise PlannerError(
+                f"context: got {context}, expected at most {positions - deepest}: the models serve "
+                f"{positions} positions and the trees timed are {deepest} levels deep"
+            )
     if settings.num_ranks > target.vocab_size:
         raise PlannerError(
             f"num_ranks: got {settings.num_ranks}, expected at most the vocabulary, "
             f"{target.vocab_size}"
         )
-    if settings.max_nodes < 2 or settings.repeats < 2:
-        raise PlannerError("max_nodes and repeats: expected at least 2 each")

@@ -9,7 +9,8 @@ returns, for N positions at once,
 
 The second is what a walk along an emitted text needs: given the text, it says with which
 probability a tree's child of rank r carried it on.  Rejections are drawn from their exact law
-instead of counted (a Rao-Blackwell estimate), so ranks 0 and 1 of `rrsw` have little or no noise.
+instead of counted (a Rao-Blackwell estimate): rank 0 has no noise at all, and one rejection path
+at each position is enough, since positions differ far more than paths do.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Traces(NamedTuple):
 
 Tracer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int, torch.Generator], Traces]
 
-NUM_PATHS = 4
-"""Rejection paths averaged over; the noise between contexts dominates well before this."""
+MAX_ELEMENTS = 1 << 22
+"""Positions are traced in chunks of so many probabilities: some 32 MiB a tensor in float64."""
 
 
 def trace_topk(
@@ -54,23 +55,22 @@ def trace_rrsw(
     min(R, D)(x), and the token rejected next is distributed as (D - R)+: no accept event is ever
     sampled, only which tokens were rejected.
     """
-    expected = torch.zeros(len(p), num_ranks, dtype=torch.float64, device=p.device)
-    given_emitted = torch.zeros_like(expected)
-    for _ in range(NUM_PATHS):
-        one_path = _rejection_path(p.double(), q.double(), emitted, num_ranks, rng)
-        expected += one_path.expected / NUM_PATHS
-        given_emitted += one_path.emitted / NUM_PATHS
-    return Traces(expected.float(), given_emitted.float())
+    rows = max(1, MAX_ELEMENTS // p.shape[-1])
+    chunks = [
+        _rejection_path(*part, num_ranks, rng)
+        for part in zip(p.split(rows), q.split(rows), emitted.split(rows), strict=True)
+    ]
+    return Traces(*(torch.cat(part).float() for part in zip(*chunks, strict=True)))
 
 
 def _rejection_path(
     p: torch.Tensor, q: torch.Tensor, emitted: torch.Tensor, num_ranks: int, rng: torch.Generator
 ) -> Traces:
-    residual, draft = p, q
+    residual, draft = p.double(), q.double()
     untried = torch.ones_like(q, dtype=torch.bool)
-    survival = torch.ones(len(p), dtype=p.dtype, device=p.device)
+    survival = torch.ones(len(p), dtype=torch.float64, device=p.device)
     emitted = emitted[:, None]
-    p_emitted = p.gather(-1, emitted)[:, 0].clamp_min(torch.finfo(p.dtype).tiny)
+    p_emitted = residual.gather(-1, emitted)[:, 0].clamp_min(torch.finfo(torch.float64).tiny)
     expected, given_emitted = [], []
     for _ in range(num_ranks):
         overlap = torch.minimum(residual, draft)

@@ -23,7 +23,7 @@ def grid(largest: int) -> list[int]:
 def typical_tree(num_nodes: int) -> Tree:
     """The best tree of `num_nodes` nodes for a typical acceptance vector, by best-first search."""
     paths: list[tuple[int, ...]] = [()]
-    slots = [(-TYPICAL_ACCEPTANCE[0], (0,))]
+    slots: list[tuple[float, tuple[int, ...]]] = [(-TYPICAL_ACCEPTANCE[0], (0,))]
     while len(paths) < num_nodes:
         value, path = heapq.heappop(slots)
         paths.append(path)

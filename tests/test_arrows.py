@@ -18,10 +18,10 @@ OUTSIDE = {
     "vocabulary": {"numpy", "pydantic", "safetensors"},
     "display": {"numpy", "rich", "matplotlib"},
     "optimizer": {"numpy", "numba", "scipy", "cvxpy"},
-    "kernels": {"torch", "triton", "numpy", "numba"},
+    "kernels": {"torch", "triton"},
     "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
     "profiler": {"numpy", "torch", "safetensors", "tqdm"},
-    "cli": {"click", "numpy", "torch", "tqdm"},
+    "cli": {"click", "torch", "transformers"},
 }
 INSIDE = {
     "vocabulary": {"vocabulary"},

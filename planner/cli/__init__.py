@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -16,7 +18,7 @@ COMMANDS = ("profile", "solve", "show", "decode", "schema")
 class Commands(click.Group):
     """Commands by name, each in the module of that name, imported when it is called for.
 
-    A PlannerError becomes one line on stderr and exit code 1.
+    Bad input and a full disk become one line on stderr and exit code 1, an interruption 130.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -31,10 +33,21 @@ class Commands(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            result = super().invoke(context)
+            sys.stdout.flush()
+            return result
         except PlannerError as error:
             print(f"planner: {error}", file=sys.stderr)
             context.exit(1)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read our output has seen enough
+                raise
+            _drop_output()
+            print(f"planner: cannot write the output: {error.strerror}", file=sys.stderr)
+            context.exit(1)
+        except KeyboardInterrupt:
+            print("planner: interrupted", file=sys.stderr)
+            context.exit(130)
 
 
 @click.command(cls=Commands)
@@ -49,3 +62,8 @@ def main() -> None:
 
     Without --target and --draft the small model pair that ships with the planner is used.
     """
+
+
+def _drop_output() -> None:
+    """Send what is still buffered for stdout nowhere, so that exiting does not fail on it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -32,7 +32,9 @@ from .options import (
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option("--max-new-tokens", type=click.IntRange(1), default=128, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare.")
+@click.option(
+    "--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare."
+)
 @click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
 @output_option("report")
 def command(
@@ -65,30 +67,29 @@ def command(
     from runtime import decode_prompts
 
     from ..display import render
-    from .models import is_embedded, load_pair
+    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import encode, prompt_ids
 
     if threads is not None:
         torch.set_num_threads(threads)
-    pair = load_pair(
-        target, draft, device=device, dtype=dtype, attention=attention, plan=decision
-    )
+    names = pair_names(target, draft, decision)
+    tokenizer = load_tokenizer_of(names[0])
     if prompt is not None:
-        ids = [encode(prompt, pair.tokenizer)]
+        ids = [encode(prompt, tokenizer)]
     else:
         assert prompts is not None
-        ids = prompt_ids(prompts, pair.tokenizer, is_embedded(pair.target.info.name), num_prompts)
-
+        ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
+    models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
     report = decode_prompts(
         decision,
-        pair.target,
-        pair.draft,
+        models[0],
+        models[1],
         ids,
         max_new_tokens=max_new_tokens,
         seed=seed,
         baseline=baseline,
         progress=_progress,
-        to_text=pair.tokenizer.decode,
+        to_text=tokenizer.decode,
     )
     if prompt is not None:
         click.echo(prompt + (report.continuations[0].text or ""))

@@ -6,7 +6,6 @@ behind it (`embedded/target@25M`) for the same function inflated to a larger sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..plan import Plan
@@ -20,39 +19,11 @@ EMBEDDED = {TARGET: ("distilled", 0), DRAFT: ("distilled", 1), WEAK_DRAFT: ("pla
 """Name -> (pair, which of the two)."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two models that share a vocabulary, and the tokenizer that makes it."""
+def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) -> tuple[str, str]:
+    """Names of the target and the draft.
 
-    target: LanguageModel
-    draft: LanguageModel
-    tokenizer: Any
-
-
-def load_pair(
-    target: str | None,
-    draft: str | None,
-    *,
-    device: str | None,
-    dtype: str | None,
-    attention: str,
-    plan: Plan | None = None,
-) -> Pair:
-    """The two models and the target's tokenizer.
-
-    A name not given is the plan's own, where that is an embedded model, and else the embedded one.
-    Raises PlannerError for names that lead to no model.
+    One that is not given is the plan's own, where that is an embedded pair, else the embedded one.
     """
-    names = _names(target, draft, plan)
-    models = [_load(name, device=device, dtype=dtype, attention=attention) for name in names]
-    return Pair(*models, tokenizer=_load_tokenizer(names[0]))
-
-
-def is_embedded(name: str) -> bool:
-    return name.split("@")[0] in EMBEDDED
-
-
-def _names(target: str | None, draft: str | None, plan: Plan | None) -> tuple[str, str]:
     defaults = (TARGET, DRAFT)
     if plan is not None and plan.made_from is not None:
         own = (plan.made_from.target.name, plan.made_from.draft.name)
@@ -61,37 +32,28 @@ def _names(target: str | None, draft: str | None, plan: Plan | None) -> tuple[st
     return target or defaults[0], draft or defaults[1]
 
 
-def _load(
+def load_named(
     name: str, *, device: str | None, dtype: str | None, attention: str
 ) -> LanguageModel:
+    """The model called `name`.  Raises PlannerError for a name that leads to none."""
     import torch
 
     from runtime.loading import load_model
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
-    if name.startswith("embedded/") and not is_embedded(name):
+    if is_embedded(name):
+        return _load_embedded(name, device=device, dtype=dtype, attention=attention)
+    if name.startswith("embedded/"):
         raise PlannerError(
-            f"got {name!r}, expected one of {', '.join(EMBEDDED)} (with @SHAPE behind it to inflate)"
+            f"got {name!r}, expected one of {', '.join(EMBEDDED)} "
+            "(with @SHAPE behind it to inflate it)"
         )
-    if not is_embedded(name):
-        return load_model(name, device=device, dtype=dtype, attention=attention)
-    from runtime.embedded import pair_paths
-    from runtime.embedded.inflate import inflate
-    from runtime.models import HuggingFaceModel
-
-    base, _, shape = name.partition("@")
-    pair, place = EMBEDDED[base]
-    folder = pair_paths(pair)[place]
-    model = load_model(str(folder), device=device, dtype=dtype, attention=attention)
-    assert isinstance(model, HuggingFaceModel)
-    module = model.module
-    if shape:
-        module = inflate(module, like=shape).to(device=model.device)
-    return HuggingFaceModel(module, name=name)
+    return load_model(name, device=device, dtype=dtype, attention=attention)
 
 
-def _load_tokenizer(name: str) -> Any:
+def load_tokenizer_of(name: str) -> Any:
+    """The tokenizer that comes with the model called `name`.  Raises PlannerError likewise."""
     if is_embedded(name):
         from runtime.embedded import load_tokenizer as load_embedded
 
@@ -99,3 +61,30 @@ def _load_tokenizer(name: str) -> Any:
     from runtime.loading import load_tokenizer
 
     return load_tokenizer(name)
+
+
+def is_embedded(name: str) -> bool:
+    return name.split("@")[0] in EMBEDDED
+
+
+def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> LanguageModel:
+    from transformers.utils import logging
+
+    from runtime.embedded import pair_paths
+    from runtime.loading import load_model
+    from runtime.models import HuggingFaceModel
+
+    base, _, shape = name.partition("@")
+    pair, place = EMBEDDED[base]
+    logging.disable_progress_bar()  # a bar for a few megabytes
+    try:
+        folder = pair_paths(pair)[place]
+        module = load_model(folder, device=device, dtype=dtype, attention=attention).module
+    finally:
+        logging.enable_progress_bar()
+    if shape:
+        from runtime.embedded.inflate import inflate
+
+        kind = module.dtype
+        module = inflate(module.float(), like=shape, dtype=kind, device=module.device)
+    return HuggingFaceModel(module, name=name)

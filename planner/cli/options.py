@@ -14,7 +14,9 @@ from ..report import Report
 from ..schema import check_writable
 
 target_option = click.option(
-    "--target", metavar="ID_OR_DIR", help="Target model: hub id, folder, or embedded/target[@SHAPE]."
+    "--target",
+    metavar="ID_OR_DIR",
+    help="Target model: hub id, folder, or embedded/target[@SHAPE].",
 )
 draft_option = click.option(
     "--draft", metavar="ID_OR_DIR", help="Draft model: hub id, folder, or embedded/draft[-plain]."

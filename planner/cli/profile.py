@@ -34,9 +34,7 @@ from .options import (
     default=(0.0, 0.6, 1.0), show_default=True, help="Measure acceptance at it; repeatable.",
 )  # fmt: skip
 @click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True
-)
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True)
 @click.option(
     "--context", "contexts", type=click.IntRange(1), multiple=True, default=(128, 512),
     show_default=True, help="Tokens in the cache when times are measured; repeatable.",
@@ -86,7 +84,7 @@ def command(
     from profiler import Settings, discard_pieces, measure_profile
 
     from ..profile import Sampling
-    from .models import is_embedded, load_pair
+    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import prompt_ids
 
     if threads is not None:
@@ -103,11 +101,18 @@ def command(
         repeats=repeats,
         seed=seed,
     )
-    pair = load_pair(target, draft, device=device, dtype=dtype, attention=attention)
-    ids = prompt_ids(prompts, pair.tokenizer, is_embedded(pair.target.info.name), num_prompts)
-    profile = measure_profile(
-        pair.target, pair.draft, ids, settings, output=output, report_line=say
-    )
+    names = pair_names(target, draft)
+    tokenizer = load_tokenizer_of(names[0])
+    ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
+    models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
+    try:
+        profile = measure_profile(
+            models[0], models[1], ids, settings, output=output, report_line=say
+        )
+    except KeyboardInterrupt:
+        if output is not None:
+            say("\nwhat was measured is kept: the same command continues from there")
+        raise
     if output is None:
         say("the acceptance traces go beside a file only: give -o FILE to keep them")
         profile = profile.without_arrays()

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from ..documents import load
-from ..plan import Plan
-from ..profile import Profile
 from ..schema import check_writable
 from .options import say
 
@@ -27,13 +25,7 @@ def command(document: Path, png: Path | None) -> None:
         click.echo(render(content))
         return
 
-    from ..figures import profile_figure, reports_figure, save_png, tree_figure
+    from ..figures import FIGURES, save_png
 
-    if isinstance(content, Profile):
-        figure = profile_figure(content)
-    elif isinstance(content, Plan):
-        figure = tree_figure(content)
-    else:
-        figure = reports_figure({document.stem: content})
-    save_png(figure, png)
+    save_png(FIGURES[type(content)](content), png)
     say(f"wrote {png}")

@@ -203,3 +203,12 @@ def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
     content["drafting"] = {"kind": "tree", "parents": [-1, 0, 0, 0]}
     with pytest.raises(PlannerError, match="at most 2 children a node for verifier 'narrow'"):
         Plan.parse(content, "x")
+
+
+def test_a_profile_without_its_traces_stands_alone(tmp_path):
+    bare = profile_with_traces().without_arrays()
+    bare.save(tmp_path / "p.json")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["p.json"]
+    again = load(tmp_path / "p.json")
+    assert again.traces(again.acceptance[0]) is None
+    assert again.acceptance[0].prompts == profile_with_traces().acceptance[0].prompts

@@ -67,7 +67,8 @@ def test_derived_arrays_equal_walking_up(num_nodes):
         ([-1, 1], r"parents\[1\]: got 1, expected a node before it \(0..0\)"),
         ([-1, 0, -1], r"parents\[2\]: got -1"),
         ([-1, 2, 0], r"parents\[1\]: got 2"),
-        ([-1, 0, 1, 0], r"parents\[3\]: got a node of depth 1 after one of depth 2"),
+        ([-1, 0, 1, 0], r"parents\[3\]: got 0 after 1, expected level order"),
+        ([-1, 0, 0, 2, 1], r"parents\[4\]: got 1 after 2, expected level order"),
     ],
 )
 def test_wrong_parents_are_named(parents, words):

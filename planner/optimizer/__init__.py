@@ -1,0 +1,34 @@
+"""From a profile to a plan: estimates, proposals, grading, choice.  Offline, no GPU needed."""
+
+from .acceptance import Prediction, PromptMeans, Traces, expected_tokens, recorded
+from .choice import NO_SOLVER, SOLVERS, rank_candidates, solve
+from .cost import StepCosts, Time, TimeTable, step_costs
+from .couplings import acceptance_rates, optimal_acceptance
+from .grading import Candidate, grade
+from .problem import Estimates, Limits, Solver
+from .sequoia import best_tree, frontier
+
+__all__ = [
+    "NO_SOLVER",
+    "SOLVERS",
+    "Candidate",
+    "Estimates",
+    "Limits",
+    "Prediction",
+    "PromptMeans",
+    "Solver",
+    "StepCosts",
+    "Time",
+    "TimeTable",
+    "Traces",
+    "acceptance_rates",
+    "best_tree",
+    "expected_tokens",
+    "frontier",
+    "grade",
+    "optimal_acceptance",
+    "rank_candidates",
+    "recorded",
+    "solve",
+    "step_costs",
+]

@@ -1,0 +1,228 @@
+"""How long does a step take?  Measured tables, interpolated linearly, with their uncertainty.
+
+Between two measured counts, and between two measured contexts, times are interpolated linearly; at
+a measured point they are what was measured, so that a curve that is not monotone stays so.  Nothing
+is extrapolated.
+
+Uncertainty: of R repetitions with interquartile range IQR, the median has the standard error
+1.2533 sigma / sqrt(R) with sigma = IQR / 1.349 (both for normal noise).  Errors of points on one
+curve are added as if fully correlated (the cautious choice); those of different curves are
+independent.  An interval is value * exp(+-1.96 error / value), which stays positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..plan import Estimate
+from ..profile import Costs, Curve, Profile
+from ..schema import PlannerError
+from ..tree import Tree
+
+_MEDIAN_ERROR_PER_IQR = 1.2533141373155003 / 1.3489795003921634
+
+
+@dataclass(frozen=True)
+class Time:
+    """Milliseconds and their standard error."""
+
+    ms: float
+    error_ms: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """With its 95 % interval."""
+        factor = float(np.exp(1.96 * self.error_ms / self.ms))
+        return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
+
+
+@dataclass(frozen=True)
+class TimeTable:
+    """Times for every whole count between the smallest and the largest measured one."""
+
+    what: str
+    first: int
+    """The smallest count."""
+    ms: np.ndarray
+    """float64 [num_counts]."""
+    error_ms: np.ndarray
+    """float64 [num_counts]: standard errors."""
+
+    @property
+    def last(self) -> int:
+        """The largest count."""
+        return self.first + len(self.ms) - 1
+
+    def __call__(self, count: int) -> Time:
+        """The time at one count.  Raises PlannerError outside what was measured."""
+        if not self.first <= count <= self.last:
+            raise PlannerError(
+                f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
+                "stay within, or profile over a wider range"
+            )
+        place = count - self.first
+        return Time(float(self.ms[place]), float(self.error_ms[place]))
+
+    def table(self, last: int) -> np.ndarray:
+        """float64 [last + 1]: milliseconds by count, inf where nothing was measured."""
+        full = np.full(max(last, self.last) + 1, np.inf)
+        full[self.first : self.last + 1] = self.ms
+        return full[: last + 1]
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """What a step costs at one batch size and one context length."""
+
+    batch_size: int
+    context: int
+    verify: TimeTable
+    draft: TimeTable
+    overhead: TimeTable
+    autoregressive: Time
+
+    @property
+    def max_nodes(self) -> int:
+        """The largest tree that can be costed, root included."""
+        return min(self.verify.last, self.overhead.last)
+
+    def covers(self, tree: Tree) -> bool:
+        """Were its size and the widths of its levels measured?"""
+        size, widths = tree.num_nodes, tree.widths
+        return size == 1 or (
+            max(self.verify.first, self.overhead.first) <= size <= self.max_nodes
+            and bool(((widths >= self.draft.first) & (widths <= self.draft.last)).all())
+        )
+
+    @property
+    def autoregressive_ms(self) -> float:
+        """One token of the target alone."""
+        return self.autoregressive.ms
+
+    def verify_ms(self, num_nodes: int) -> float:
+        """One target pass over a tree."""
+        return self.verify(num_nodes).ms
+
+    def draft_ms(self, width: int) -> float:
+        """One draft pass over a level of `width` expanded nodes, sampling their children."""
+        return self.draft(width).ms
+
+    def overhead_ms(self, num_nodes: int) -> float:
+        """Acceptance walk and cache keeping of a tree."""
+        return self.overhead(num_nodes).ms
+
+    def step(self, tree: Tree) -> Time:
+        """One draft-and-verify round: verification, a draft pass per level, overhead.
+
+        A lone root is autoregressive decoding: no draft, no tree, the plain decoding step.
+        Raises PlannerError if the tree is larger or wider than what was measured.
+        """
+        if tree.num_nodes == 1:
+            return self.autoregressive
+        verify, overhead = self.verify(tree.num_nodes), self.overhead(tree.num_nodes)
+        drafts = [self.draft(int(width)) for width in tree.widths]
+        draft_error = sum(draft.error_ms for draft in drafts)
+        return Time(
+            verify.ms + sum(draft.ms for draft in drafts) + overhead.ms,
+            float(np.sqrt(verify.error_ms**2 + draft_error**2 + overhead.error_ms**2)),
+        )
+
+    def step_ms(self, tree: Tree) -> float:
+        """Milliseconds of `step`."""
+        return self.step(tree).ms
+
+
+def step_costs(profile: Profile, *, batch_size: int = 1, context: int | None = None) -> StepCosts:
+    """The cost model at one batch size and context; None: the first measured one's.
+
+    Raises PlannerError, listing what there is, where the profile measured nothing of the kind.
+    """
+    entries = [entry for entry in profile.costs if entry.batch_size == batch_size]
+    if not entries:
+        sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
+        raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
+    context = entries[0].context if context is None else context
+    first, second, weight = _around(entries, context)
+    one, two = _tables(first), _tables(second)
+    verify, draft, overhead, step = (_between(a, b, weight) for a, b in zip(one, two, strict=True))
+    return StepCosts(batch_size, context, verify, draft, overhead, step(step.first))
+
+
+def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Estimate:
+    """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval.
+
+    The three errors are independent; they are added in squares on the logarithmic scale.
+    """
+    value = tokens_per_step.value * autoregressive.ms / step.ms
+    times = (1.96 * step.error_ms / step.ms) ** 2
+    times += (1.96 * autoregressive.error_ms / autoregressive.ms) ** 2
+    below = np.log(tokens_per_step.value / tokens_per_step.low)
+    above = np.log(tokens_per_step.high / tokens_per_step.value)
+    return Estimate(
+        value=value,
+        low=value * float(np.exp(-np.sqrt(below**2 + times))),
+        high=value * float(np.exp(np.sqrt(above**2 + times))),
+    )
+
+
+def _around(entries: Sequence[Costs], context: int) -> tuple[Costs, Costs, float]:
+    """The measured contexts just below and above, and the weight of the second."""
+    ordered = sorted(entries, key=lambda entry: entry.context)
+    below = [entry for entry in ordered if entry.context <= context]
+    above = [entry for entry in ordered if entry.context >= context]
+    if not below or not above:
+        contexts = ", ".join(str(entry.context) for entry in ordered)
+        raise PlannerError(
+            f"context: got {context}, but at batch size {entries[0].batch_size} the profile "
+            f"measured contexts {contexts}; stay within, or profile over a wider range"
+        )
+    first, second = below[-1], above[0]
+    span = second.context - first.context
+    return first, second, (context - first.context) / span if span else 0.0
+
+
+def _tables(costs: Costs) -> tuple[TimeTable, TimeTable, TimeTable, TimeTable]:
+    return (
+        _table(costs.verify, "tree size (verify)"),
+        _table(costs.draft, "level width (draft)"),
+        _table(costs.overhead, "tree size (overhead)"),
+        _table(costs.target_step, "tokens (target_step)"),
+    )
+
+
+def _table(curve: Curve, what: str) -> TimeTable:
+    counts = np.asarray(curve.counts)
+    every = np.arange(counts[0], counts[-1] + 1)
+    spread = np.asarray(curve.high_ms) - np.asarray(curve.low_ms)
+    errors = np.abs(spread) * _MEDIAN_ERROR_PER_IQR / np.sqrt(curve.repeats)
+    return TimeTable(
+        what=what,
+        first=int(counts[0]),
+        ms=np.interp(every, counts, curve.median_ms),
+        error_ms=np.interp(every, counts, errors),
+    )
+
+
+def _between(one: TimeTable, two: TimeTable, weight: float) -> TimeTable:
+    """(1 - weight) of one and weight of the other, where both were measured."""
+    if weight == 0:
+        return one
+    first, last = max(one.first, two.first), min(one.last, two.last)
+    if first > last:
+        raise PlannerError(
+            f"{one.what}: the two nearest contexts share no measured count "
+            f"({one.first}..{one.last} and {two.first}..{two.last}); choose a measured context"
+        )
+    a, b = (
+        slice(first - one.first, last - one.first + 1),
+        slice(first - two.first, last - two.first + 1),
+    )
+    return TimeTable(
+        what=one.what,
+        first=first,
+        ms=(1 - weight) * one.ms[a] + weight * two.ms[b],
+        error_ms=(1 - weight) * one.error_ms[a] + weight * two.error_ms[b],
+    )

@@ -1,0 +1,133 @@
+"""Step times: exact at what was measured, linear between, nothing beyond."""
+
+import numpy as np
+import pytest
+
+from planner import PlannerError, Tree
+from planner.optimizer import step_costs
+from planner.optimizer.cost import speedup
+from planner.plan import Estimate
+
+from . import factory
+
+EPS = np.finfo(float).eps
+BUMPY = {1: 10.0, 2: 10.5, 8: 14.0, 16: 12.0, 32: 13.0}
+
+
+def profile(*all_costs):
+    return factory.profile([factory.positional([[0.5, 0.2]])], all_costs)
+
+
+def bumpy(**changes):
+    return factory.costs(verify=BUMPY.__getitem__, counts=list(BUMPY), **changes)
+
+
+def test_measured_points_are_kept_even_where_the_curve_falls():
+    costs = step_costs(profile(bumpy()))
+    assert [costs.verify_ms(n) for n in BUMPY] == list(BUMPY.values())
+
+
+def test_between_measured_points_the_line_is_straight():
+    costs = step_costs(profile(bumpy()))
+    assert costs.verify_ms(5) == pytest.approx(10.5 + 3.5 * 3 / 6, rel=4 * EPS)
+    assert costs.verify_ms(12) == pytest.approx(13.0, rel=4 * EPS)
+
+
+def test_contexts_are_interpolated_too():
+    made = profile(bumpy(context=100), bumpy(context=300, step=20.0))
+    heavy = factory.costs(verify=lambda n: 2 * BUMPY[n], counts=list(BUMPY), context=300, step=20.0)
+    made = profile(bumpy(context=100), heavy)
+    costs = step_costs(made, context=150)
+    assert costs.verify_ms(8) == pytest.approx(14.0 * 1.25, rel=4 * EPS)
+    assert costs.autoregressive_ms == pytest.approx(12.5, rel=4 * EPS)
+    assert step_costs(made, context=300).verify_ms(8) == 28.0
+    assert step_costs(made).context == 100
+
+
+def test_step_adds_a_draft_pass_per_level():
+    made = profile(bumpy(draft=lambda width: 1 + width / 8, overhead=lambda n: n / 32))
+    tree = Tree([-1, 0, 0, 1, 2, 2, 3, 4])  # levels expand 1, 2 and 2 nodes
+    step = step_costs(made).step(tree)
+    assert step.ms == pytest.approx(14.0 + 1.125 + 2 * 1.25 + 0.25, rel=8 * EPS)
+
+
+def test_lone_root_is_autoregressive_decoding():
+    costs = step_costs(profile(bumpy(step=9.0)))
+    assert costs.step_ms(Tree([-1])) == costs.autoregressive_ms == 9.0
+
+
+def test_error_of_a_median_follows_from_its_quartiles():
+    """2000 medians of 101 normal times: their spread, against the mean claimed standard error.
+
+    The spread of M medians is known to 1 / sqrt(2 M) = 1.6 %, 5 of those; the two large-sample
+    formulas (variance of a median, quartiles of a sample) are good to 1 / R = 1 %.
+    """
+    rng = np.random.default_rng(0)
+    times = rng.normal(10, 1, size=(2000, 101))
+    low, middle, high = np.quantile(times, (0.25, 0.5, 0.75), axis=1)
+    claimed = np.mean([
+        step_costs(profile(with_quartiles(a, b, c, 101))).autoregressive.error_ms
+        for a, b, c in zip(low[:200], middle[:200], high[:200], strict=True)
+    ])  # fmt: skip
+    # the claim's own spread: an IQR of 101 varies by 12 %, the mean of 200 by .8 %, 5 of those
+    assert claimed == pytest.approx(middle.std(), rel=5 * 0.016 + 5 * 0.008 + 0.01)
+
+
+def with_quartiles(low, middle, high, repeats):
+    costs = factory.costs()
+    step = costs.target_step.model_copy(
+        update={"low_ms": [low], "median_ms": [middle], "high_ms": [high], "repeats": repeats}
+    )
+    return costs.model_copy(update={"target_step": step})
+
+
+def test_errors_on_one_curve_add_up_and_of_different_curves_in_squares():
+    made = profile(bumpy(spread=0.1))
+    costs = step_costs(made)
+    relative = 0.2 * 1.2533141373155003 / 1.3489795003921634 / 10  # IQR 20 %, 100 repeats
+    tree = Tree([-1, 0])
+    expected = relative * np.hypot(np.hypot(10.5, 1.0), 0.1)
+    assert costs.step(tree).error_ms == pytest.approx(expected, rel=1e-9)
+    deep = Tree([-1, 0, 1, 2, 3, 4, 5, 6])
+    expected = relative * np.hypot(np.hypot(14.0, 7.0), 0.1)
+    assert costs.step(deep).error_ms == pytest.approx(expected, rel=1e-9)
+    estimate = costs.step(deep).estimate
+    assert estimate.low < estimate.value < estimate.high
+
+
+def test_without_spread_the_speedup_is_as_sure_as_the_tokens():
+    costs = step_costs(profile(bumpy()))
+    step = costs.step(Tree([-1, 0]))
+    tokens = Estimate(value=2.0, low=1.5, high=3.0)
+    gain = speedup(tokens, step, costs.autoregressive)
+    for field in ("value", "low", "high"):
+        expected = getattr(tokens, field) * 10 / step.ms
+        assert getattr(gain, field) == pytest.approx(expected, rel=16 * EPS)
+
+
+def test_spread_widens_the_speedup():
+    tokens = Estimate(value=2.0, low=1.9, high=2.1)
+    widths = []
+    for spread in (0.0, 0.05, 0.2):
+        costs = step_costs(profile(bumpy(spread=spread)))
+        gain = speedup(tokens, costs.step(Tree([-1, 0])), costs.autoregressive)
+        widths.append(gain.high - gain.low)
+    assert widths == sorted(set(widths))
+
+
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [
+        (lambda p: step_costs(p, batch_size=3), "batch_size: got 3, but .* only 1, 8"),
+        (lambda p: step_costs(p, context=99), "context: got 99, .*contexts 100, 300"),
+        (lambda p: step_costs(p, context=301), "context: got 301, .*contexts 100, 300"),
+        (lambda p: step_costs(p, batch_size=8, context=200), "batch size 8 .*contexts 100"),
+        (lambda p: step_costs(p).verify_ms(33), r"verify\): got 33, but .*1\.\.32"),
+        (lambda p: step_costs(p).draft_ms(0), r"draft\): got 0, but .*1\.\.32"),
+        (lambda p: step_costs(p).step(Tree([-1] + [0] * 40)), r"verify\): got 41"),
+    ],
+)
+def test_what_was_not_measured_is_refused(call, fault):
+    made = profile(bumpy(context=100), bumpy(context=300), bumpy(context=100, batch_size=8))
+    with pytest.raises(PlannerError, match=fault):
+        call(made)

@@ -1,0 +1,57 @@
+"""What a plan predicts is what is then measured: on table models, where only chance differs."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from planner import Plan, Tree
+from planner.optimizer import grade, recorded, step_costs
+from planner.profile import Sampling
+from profiler import Settings, measure_profile
+from runtime import TableModel, decode_prompts
+
+V, NUM_TOKENS = 6, 24
+TREES = {
+    "chain": Tree([-1, 0, 1, 2]),
+    "wide": Tree([-1, 0, 0, 0, 1, 1, 2, 4]),
+}
+
+
+def pair() -> tuple[TableModel, TableModel]:
+    rng = torch.Generator().manual_seed(1)
+    target = 2 * torch.randn(V, V, V, generator=rng, dtype=torch.float64)
+    noise = torch.randn(V, V, V, generator=rng, dtype=torch.float64)
+    return TableModel(target, name="target"), TableModel(0.6 * target + noise, name="draft")
+
+
+@pytest.fixture(scope="module")
+def profile():
+    rng = np.random.default_rng(0)
+    settings = Settings(
+        samplings=(Sampling(temperature=0.0), Sampling(temperature=1.0)),
+        contexts=(4,), max_nodes=8, num_tokens=NUM_TOKENS, num_ranks=4, repeats=2,
+    )  # fmt: skip
+    return measure_profile(*pair(), rng.integers(V, size=(200, 4)).tolist(), settings)
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("index", range(4), ids=["rrsw T=0", "topk T=0", "rrsw T=1", "topk T=1"])
+def test_predicted_tokens_per_step_are_measured(profile, name, index):
+    """Fresh prompts, the same lengths: within 5 standard errors of both sides together."""
+    entry, tree = profile.acceptance[index], TREES[name]
+    plan = Plan(
+        drafting={"parents": tree.parents.tolist()}, verifier=entry.verifier,
+        sampling=entry.sampling,
+    )  # fmt: skip
+    predicted = grade(tree, recorded(profile, entry), step_costs(profile)).tokens_per_step
+    prompts = np.random.default_rng(99).integers(V, size=(200, 4)).tolist()
+    report = decode_prompts(plan, *pair(), prompts, max_new_tokens=NUM_TOKENS)
+    steps = np.array([len(each.tokens_by_step) for each in report.continuations])
+    measured = report.measured.tokens_per_step
+    assert measured == NUM_TOKENS * len(prompts) / steps.sum()
+    # tokens are the same for every prompt, so the ratio's error is the mean number of steps' error
+    measured_error = measured * steps.std() / steps.mean() / math.sqrt(len(steps))
+    predicted_error = (predicted.high - predicted.low) / (2 * 1.96)
+    assert abs(measured - predicted.value) <= 5 * math.hypot(measured_error, predicted_error)
