@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit schemas train clean
+.PHONY: help setup demo test lint types unit schemas notebooks train clean
 
 help:
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
@@ -34,6 +34,9 @@ unit: setup
 
 schemas: setup
 	$(RUN) -m planner.schemas
+
+notebooks: setup
+	$(VENV)/bin/jupyter-execute --inplace notebooks/*.ipynb
 
 train: setup
 	$(RUN) -m runtime.embedded.train

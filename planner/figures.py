@@ -47,6 +47,9 @@ def profile_figure(profile: Profile) -> Figure:
         label = f"{recorded.verifier}, {recorded.sampling}"
         ranks.plot(np.arange(len(mean)), np.maximum(mean, 1e-5), marker="o", ms=3, label=label)
     ranks.set(title="acceptance by rank", xlabel="rank", yscale="log", ylim=(1e-4, 1))
+    for axes in (costs, widths):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
     for axes in (costs, widths, ranks):
         axes.legend(fontsize=7, frameon=False)
         _plain(axes)
@@ -59,8 +62,9 @@ def tree_figure(plan: Plan) -> Figure:
     reach = np.array(plan.predicted.reach if plan.predicted else np.ones(tree.num_nodes))
     across = _leaf_order(plan)
     spread = max(across.max() - across.min(), 1.0)
-    figure = Figure(figsize=(min(4 + 0.16 * spread, 16), 2 + 0.55 * tree.depth))
-    axes = figure.add_axes((0.02, 0.02, 0.96, 0.8))
+    figure = Figure(figsize=(min(6 + 0.16 * spread, 16), 1.5 + 0.5 * tree.depth))
+    height = figure.get_figheight()
+    axes = figure.add_axes((0.02, 0.02, 0.96, 1 - 0.9 / height))
     for node in range(1, tree.num_nodes):
         parent = tree.parents[node]
         axes.plot(
@@ -77,8 +81,8 @@ def tree_figure(plan: Plan) -> Figure:
             f"speedup {plan.predicted.speedup.value:.2f}"
         )
     if plan.made_from:
-        title += f"; {plan.made_from.target.name}"
-    figure.suptitle(title, fontsize=9)
+        title += f"\n{plan.made_from.target.name}, {plan.made_from.draft.name}"
+    figure.text(0.02, 1 - 0.15 / height, title, fontsize=9, va="top")
     return figure
 
 
@@ -145,5 +149,5 @@ def _leaf_order(plan: Plan) -> np.ndarray:
 FIGURES: dict[type, Callable[[Any], Figure]] = {
     Profile: profile_figure,
     Plan: tree_figure,
-    Report: lambda report: reports_figure({"": report}),
+    Report: lambda report: reports_figure({report.target.name: report}),
 }

@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from planner import PlannerError
 from runtime.embedded import load_pair, load_prompts
-from runtime.embedded.inflate import SHAPES, Shape, _check, _empty, inflate
+from runtime.embedded.inflate import SHAPES, Shape, _check_sizes, _empty, inflate
 
 TARGET_ATOL = 2e-5  # on the embedded target's logits, which reach some 20
 VOCAB = 131
@@ -123,8 +123,8 @@ def test_the_whole_of_llama_2_7b_is_within_reach_of_the_embedded_target():
     )
     like = Shape.of(published)
     assert like == SHAPES["llama-2-7b"]
-    _check(target.config, Shape.of(target.config), like)
-    large = _empty(target.config, Shape.of(target.config), like)
+    _check_sizes(Shape.of(target.config), like)
+    large = _empty(target.config, Shape.of(target.config), like, dtype=torch.float16, device="cpu")
     inner = 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096) + 4096
     ends = 2 * target.config.vocab_size * 4096
     assert sum(weight.numel() for weight in large.parameters()) == inner + ends
@@ -133,7 +133,7 @@ def test_the_whole_of_llama_2_7b_is_within_reach_of_the_embedded_target():
 @pytest.mark.parametrize("like", list(SHAPES.values()), ids=SHAPES.keys())
 def test_every_named_shape_can_be_reached(like):
     target, _ = load_pair()
-    _check(target.config, Shape.of(target.config), like)
+    _check_sizes(Shape.of(target.config), like)
 
 
 @pytest.mark.parametrize("name", ["more layers", "longer heads", "all at once"])
@@ -237,6 +237,12 @@ def test_a_shape_out_of_reach_is_refused_in_one_line(small, like, words):
     assert "expected" in message
     for word in words:
         assert word in message
+
+
+def test_the_dtype_is_that_of_the_weights_and_of_the_config(small):
+    large = inflate(small, like=LIKE["wider"], dtype=torch.bfloat16)
+    assert {weight.dtype for weight in large.parameters()} == {large.config.dtype}
+    assert large.config.dtype == torch.bfloat16
 
 
 def test_rotary_scaling_is_refused():

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from tree_kernels import tree_attention
 
 from planner import Tree
+from tree_kernels import tree_attention
 
 TREES = {
     "lone root": Tree([-1]),

@@ -1,0 +1,33 @@
+"""Espalier's runtime: carries a plan out on two language models and reports what it measured."""
+
+from .decode import Decoder, Generation, decode_prompts
+from .loading import load_model, load_tokenizer
+from .models import HuggingFaceModel, LanguageModel, as_language_model
+from .policies import POLICIES, DraftPolicy, StaticTree
+from .randomness import Source, TorchSource
+from .sampling import distribution
+from .session import Session, StepRecord
+from .table import TableModel
+from .verifiers import VERIFIERS, Verifier
+
+__all__ = [
+    "POLICIES",
+    "VERIFIERS",
+    "Decoder",
+    "DraftPolicy",
+    "Generation",
+    "HuggingFaceModel",
+    "LanguageModel",
+    "Session",
+    "Source",
+    "StaticTree",
+    "StepRecord",
+    "TableModel",
+    "TorchSource",
+    "Verifier",
+    "as_language_model",
+    "decode_prompts",
+    "distribution",
+    "load_model",
+    "load_tokenizer",
+]

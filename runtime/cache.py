@@ -1,0 +1,144 @@
+"""The key-value cache with tree slots.
+
+Rows are appended by forward passes: first the committed prefix, behind it the nodes of a tree in
+the order in which they were passed.  `keep_rows` then keeps the accepted path behind the prefix,
+in place, so that nothing is computed twice; `rewind` goes back to a shorter prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import Cache
+
+from planner.schema import PlannerError
+
+
+class RowCache(Protocol):
+    """What the decode loop needs of any model's cache."""
+
+    length: int
+    """Rows held."""
+
+    def keep_rows(self, prefix: int, rows: Sequence[int]) -> None:
+        """Keep the first `prefix` rows and, behind them, rows prefix + r for r in `rows`.
+
+        rows  strictly increasing, 0 <= r < length - prefix
+        """
+
+    def rewind(self, length: int) -> None:
+        """Forget every row from `length` on."""
+
+
+class TreeCache(Cache):
+    """A Hugging Face cache in two tensors that are written in place.
+
+    keys, values  [layers, 1, key-value heads, capacity, head size], in the model's dtype, made at
+                  the first forward pass and doubled whenever they are full
+
+    A forward pass writes its rows behind `length`; `append` then says that they count.  Serves
+    models whose layers all have the same key-value shape; others raise PlannerError.
+    """
+
+    def __init__(self, num_layers: int, capacity: int) -> None:
+        super().__init__(layers=[])
+        self.length = 0
+        self._num_layers = num_layers
+        self._capacity = max(1, capacity)
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write one layer's new rows, [1, heads, n, head size]; returns all its rows so far."""
+        end = self.length + key_states.shape[-2]
+        if self._keys is None or self._values is None:
+            self._keys = self._allocate(key_states, end)
+            self._values = self._allocate(value_states, end)
+        elif end > self._keys.shape[-2]:
+            self._keys, self._values = self._grown(self._keys, end), self._grown(self._values, end)
+        keys, values = self._keys[layer_idx], self._values[layer_idx]
+        if keys.shape[1] != key_states.shape[1] or keys.shape[3] != key_states.shape[3]:
+            raise PlannerError(
+                f"target or draft: got a model whose layers differ in key-value shape "
+                f"(layer {layer_idx}), expected one shape for all; choose another model"
+            )
+        keys[:, :, self.length : end] = key_states
+        values[:, :, self.length : end] = value_states
+        return keys[:, :, :end], values[:, :, :end]
+
+    def append(self, num_rows: int) -> None:
+        """Count the `num_rows` rows that a forward pass has just written in every layer."""
+        self.length += num_rows
+
+    @torch.inference_mode()
+    def keep_rows(self, prefix: int, rows: Sequence[int]) -> None:
+        if self._keys is not None and self._values is not None:
+            moved = _first_moved(rows)
+            if moved < len(rows):
+                index = torch.tensor(rows[moved:], device=self._keys.device).add_(prefix)
+                start, end = prefix + moved, prefix + len(rows)
+                for store in (self._keys, self._values):
+                    store[:, :, :, start:end] = store.index_select(3, index)
+        self.length = prefix + len(rows)
+
+    def rewind(self, length: int) -> None:
+        self.length = min(self.length, length)
+
+    # What transformers asks of a cache.
+
+    def __len__(self) -> int:
+        return self._num_layers
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_query_offset(self, layer_idx: int = 0) -> int:
+        return self.length
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        return -1
+
+    @property
+    def is_compileable(self) -> bool:
+        return False
+
+    @property
+    def is_sliding(self) -> list[bool]:
+        return [False]
+
+    @property
+    def is_linear(self) -> list[bool]:
+        return [False]
+
+    @property
+    def is_dummy(self) -> list[bool]:
+        return [False]
+
+    def _allocate(self, states: Tensor, end: int) -> Tensor:
+        heads, head_size = states.shape[1], states.shape[3]
+        rows = max(self._capacity, end)
+        # Zeros, not empty: masked rows are multiplied by 0, and 0 * NaN is NaN.
+        return states.new_zeros((self._num_layers, 1, heads, rows, head_size))
+
+    def _grown(self, store: Tensor, end: int) -> Tensor:
+        shape = list(store.shape)
+        shape[3] = max(2 * shape[3], end)
+        grown = store.new_zeros(shape)
+        grown[:, :, :, : self.length] = store[:, :, :, : self.length]
+        return grown
+
+
+def _first_moved(rows: Sequence[int]) -> int:
+    """How many leading rows already stand where they are to be kept."""
+    for place, row in enumerate(rows):
+        if place != row:
+            return place
+    return len(rows)

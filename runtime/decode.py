@@ -1,0 +1,252 @@
+"""Carrying a plan out: one prompt with `Decoder`, many with `decode_prompts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from torch import Tensor, nn
+
+from planner.plan import Plan, TreeDrafting
+from planner.report import Report
+from planner.schema import PlannerError
+
+from .checks import check_length, check_models, checked_prompt
+from .models import LanguageModel, as_language_model
+from .policies import policy_of
+from .randomness import Source, seeded_source
+from .reports import Run, report_of
+from .session import Session
+from .verifiers import VERIFIERS
+
+WARM_UP_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One prompt's continuation."""
+
+    tokens: list[int]
+    """New tokens only, the stop token included if one ended the text."""
+    report: Report
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A plan with the models that carry it out; made by `from_plan`."""
+
+    plan: Plan
+    target: LanguageModel
+    draft: LanguageModel | None
+    timed: bool = field(default=True, kw_only=True)
+    """Wait for a GPU at the end of each phase, so that a report's phases are right."""
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: Plan | str | Path,
+        target: LanguageModel | nn.Module,
+        draft: LanguageModel | nn.Module | None = None,
+        *,
+        timed: bool = True,
+    ) -> Decoder:
+        """The decoder for `plan`, a Plan or the path of one.
+
+        draft  may be None for a plan that does not speculate
+
+        Raises PlannerError if the plan cannot be read, needs a draft model that is missing, or was
+        made for other models, and if the two vocabularies differ.
+        """
+        plan = plan if isinstance(plan, Plan) else Plan.load(plan)
+        served = as_language_model(target)
+        proposing = None if draft is None else as_language_model(draft)
+        check_models(plan, served, proposing)
+        return cls(plan, served, proposing if plan.speculates else None, timed=timed)
+
+    def generate(
+        self,
+        input_ids: Sequence[int] | Tensor,
+        *,
+        max_new_tokens: int = 128,
+        seed: int = 0,
+        stop_tokens: Sequence[int] | None = None,
+        on_tokens: Callable[[list[int]], None] | None = None,
+    ) -> Generation:
+        """Continue one prompt.
+
+        input_ids    the prompt: a list, or an int tensor [P] or [1, P]
+        seed         the same seed gives the same tokens
+        stop_tokens  any of these ends the text; default the target's own end-of-text tokens
+        on_tokens    called with the new tokens of every step
+
+        Raises PlannerError for an empty or batched prompt, tokens outside the vocabulary, a text
+        longer than the models' positions, max_new_tokens < 1.
+        """
+        run = self._start(input_ids, max_new_tokens, seed, stop_tokens)
+        for tokens in run.decode():
+            if on_tokens is not None:
+                on_tokens(tokens)
+        report = report_of(self.plan, self.target, self.draft, [run.result()], seed=seed)
+        return Generation(tokens=list(run.tokens), report=report)
+
+    def stream(
+        self,
+        input_ids: Sequence[int] | Tensor,
+        *,
+        max_new_tokens: int = 128,
+        seed: int = 0,
+        stop_tokens: Sequence[int] | None = None,
+    ) -> Iterator[list[int]]:
+        """The same continuation as `generate`'s, step by step.  Checks its arguments at once."""
+        return self._start(input_ids, max_new_tokens, seed, stop_tokens).decode()
+
+    def _start(
+        self,
+        input_ids: Sequence[int] | Tensor,
+        max_new_tokens: int,
+        seed: int,
+        stop_tokens: Sequence[int] | None,
+    ) -> _Decoding:
+        prompt = self._checked(input_ids, max_new_tokens)
+        stop = self.target.stop_tokens if stop_tokens is None else stop_tokens
+        rng = seeded_source(seed, self.target.device)
+        return _Decoding(self, prompt, max_new_tokens, frozenset(map(int, stop)), rng)
+
+    def _checked(self, input_ids: Sequence[int] | Tensor, max_new_tokens: int) -> list[int]:
+        prompt = checked_prompt(input_ids, self.target.vocab_size)
+        models = [model for model in (self.target, self.draft) if model is not None]
+        check_length(len(prompt), max_new_tokens, models)
+        return prompt
+
+
+class _Decoding:
+    """One prompt under way."""
+
+    def __init__(
+        self, decoder: Decoder, prompt: list[int], limit: int, stop: frozenset[int], rng: Source
+    ) -> None:
+        self.tokens: list[int] = []
+        self._prompt = prompt
+        self._limit = limit
+        self._stop = stop
+        self._policy = policy_of(decoder.plan)
+        self._session = Session(
+            decoder.target,
+            decoder.draft,
+            verifier=VERIFIERS[decoder.plan.verifier],
+            sampling=decoder.plan.sampling,
+            rng=rng,
+            capacity=len(prompt) + limit + self._policy.num_nodes,
+            timed=decoder.timed,
+        )
+        self._run = Run(num_prompt_tokens=len(prompt))
+
+    def decode(self) -> Iterator[list[int]]:
+        """Step until a stop token or the limit; yields each step's new tokens."""
+        self._run.prefill_ms = self._session.prefill(self._prompt)
+        ended = False
+        while not ended and len(self.tokens) < self._limit:
+            left = self._limit - len(self.tokens)
+            start = perf_counter()
+            step = self._session.step(self._policy, max_tokens=left)
+            new, ended = _until_stop(step.tokens, self._stop)
+            self.tokens.extend(new)
+            self._run.record(step, len(new), 1e3 * (perf_counter() - start))
+            yield new
+
+    def result(self) -> Run:
+        self._run.tokens = list(self.tokens)
+        return self._run
+
+
+def decode_prompts(
+    plan: Plan | str | Path,
+    target: LanguageModel | nn.Module,
+    draft: LanguageModel | nn.Module | None,
+    prompts: Sequence[Sequence[int] | Tensor],
+    *,
+    max_new_tokens: int = 128,
+    seed: int = 0,
+    stop_tokens: Sequence[int] | None = None,
+    baseline: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    to_text: Callable[[list[int]], str] | None = None,
+) -> Report:
+    """Continue every prompt under `plan` and report what was measured.
+
+    baseline  also decode every prompt autoregressively, by the same code with a lone root, right
+              before or right after (in turns), so that what disturbs the machine disturbs both
+    progress  called with (prompts done, prompts in all)
+    to_text   the tokenizer's decoding, to put readable text into the report
+
+    Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
+    Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
+    """
+    decoder = Decoder.from_plan(plan, target, draft)
+    decoders = [decoder, *([_autoregressive(decoder)] if baseline else [])]
+    checked = _checked_prompts(decoder, prompts, max_new_tokens)
+    runs: list[list[Run]] = [[] for _ in decoders]
+    for each in decoders:
+        warm_up = each._start(checked[0], min(WARM_UP_TOKENS, max_new_tokens), seed, stop_tokens)
+        list(warm_up.decode())
+    for index, prompt in enumerate(checked):
+        order = range(len(decoders)) if index % 2 == 0 else reversed(range(len(decoders)))
+        for which in order:
+            state = decoders[which]._start(
+                prompt, max_new_tokens, prompt_seed(seed, index), stop_tokens
+            )
+            list(state.decode())
+            runs[which].append(state.result())
+        if progress is not None:
+            progress(index + 1, len(checked))
+    return report_of(
+        decoder.plan,
+        decoder.target,
+        decoder.draft,
+        runs[0],
+        seed=seed,
+        baseline=runs[1] if baseline else None,
+        to_text=to_text,
+    )
+
+
+def prompt_seed(seed: int, index: int) -> int:
+    """The seed of the prompt at `index` of a run: `seed` itself for the first, then independent."""
+    if index == 0:
+        return seed
+    state = np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)
+    return int(state[0]) >> 1
+
+
+def _checked_prompts(
+    decoder: Decoder, prompts: Sequence[Sequence[int] | Tensor], max_new_tokens: int
+) -> list[list[int]]:
+    if len(prompts) == 0:
+        raise PlannerError("prompts: got none, expected at least one")
+    checked = []
+    for index, prompt in enumerate(prompts):
+        try:
+            checked.append(decoder._checked(prompt, max_new_tokens))
+        except PlannerError as error:
+            raise PlannerError(f"prompts[{index}]: {error}") from None
+    return checked
+
+
+def _autoregressive(decoder: Decoder) -> Decoder:
+    plan = Plan(
+        drafting=TreeDrafting(parents=[-1]),
+        verifier=decoder.plan.verifier,
+        sampling=decoder.plan.sampling,
+    )
+    return Decoder(plan, decoder.target, None, timed=decoder.timed)
+
+
+def _until_stop(tokens: Sequence[int], stop: frozenset[int]) -> tuple[list[int], bool]:
+    """`tokens` up to the first stop token, itself included, and whether there was one."""
+    for place, token in enumerate(tokens):
+        if token in stop:
+            return list(tokens[: place + 1]), True
+    return list(tokens), False

@@ -1,0 +1,128 @@
+"""The tree of one step while it grows: its shape on the host, its tokens on the device."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FIRST_CAPACITY = 64
+
+
+class DraftTree:
+    """The root and what has been drafted below it so far.
+
+    Nodes are numbered in the order in which they are added, level by level, the children of a node
+    by rank.  A node is *expanded* once the draft model has a distribution for its children.
+    """
+
+    def __init__(self, root: int, device: torch.device) -> None:
+        self._device = device
+        self._parents = np.full(FIRST_CAPACITY, -1, np.int64)
+        self._depths = np.zeros(FIRST_CAPACITY, np.int64)
+        self._ancestors = np.eye(FIRST_CAPACITY, dtype=bool)
+        self._tokens: list[Tensor] = [torch.tensor([root], device=device)]
+        self._tokens_start = [0]
+        self._all_tokens: Tensor | None = self._tokens[0]
+        self.num_nodes = 1
+        self.children: list[list[int]] = [[]]
+        self.expanded: list[int] = []
+        """Nodes with draft distributions, in the order of their draft passes."""
+        self.widths: list[int] = []
+        """Nodes expanded by each draft pass."""
+        self._draft_rows: dict[int, tuple[int, int]] = {}
+        self._draft_probs: list[Tensor] = []
+
+    @property
+    def parents(self) -> np.ndarray:
+        """int64 [num_nodes]; the root's is -1."""
+        return self._parents[: self.num_nodes]
+
+    @property
+    def depths(self) -> np.ndarray:
+        """int64 [num_nodes]; the root's is 0."""
+        return self._depths[: self.num_nodes]
+
+    @property
+    def ancestors(self) -> np.ndarray:
+        """bool [num_nodes, num_nodes]: is the second an ancestor of the first, or the same?"""
+        return self._ancestors[: self.num_nodes, : self.num_nodes]
+
+    @property
+    def depth(self) -> int:
+        return int(self._depths[self.num_nodes - 1])
+
+    @property
+    def tokens(self) -> Tensor:
+        """int64 [num_nodes], on the device, the root's first."""
+        if self._all_tokens is None:
+            self._all_tokens = torch.cat(self._tokens)
+        return self._all_tokens
+
+    def draft_probs(self, node: int) -> Tensor:
+        """float [V]: what the children of an expanded node were sampled from."""
+        draft_pass, row = self._draft_rows[node]
+        return self._draft_probs[draft_pass][row]
+
+    def tokens_of(self, nodes: Sequence[int]) -> Tensor:
+        """int64 [len(nodes)] of nodes that were added together."""
+        part = bisect(self._tokens_start, nodes[-1]) - 1
+        start = self._tokens_start[part]
+        if len(nodes) == len(self._tokens[part]):
+            return self._tokens[part]
+        return self._tokens[part][torch.tensor(nodes, device=self._device).sub_(start)]
+
+    def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
+        """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
+        return self._to_device(self._ancestors[np.ix_(nodes, among)])
+
+    def visible_to_all(self) -> Tensor:
+        """bool [num_nodes, num_nodes] on the device: the mask of the verification pass."""
+        return self._to_device(self.ancestors)
+
+    def positions(self, root_position: int, nodes: Sequence[int] | None = None) -> Tensor:
+        """int64 on the device: text positions of `nodes` (default all)."""
+        depths = self.depths if nodes is None else self._depths[nodes]
+        return self._to_device(depths + root_position)
+
+    def expand(self, nodes: Sequence[int], draft_probs: Tensor) -> None:
+        """Record the distributions float [len(nodes), V] below `nodes`."""
+        draft_pass = len(self._draft_probs)
+        self._draft_probs.append(draft_probs)
+        for row, node in enumerate(nodes):
+            self._draft_rows[node] = (draft_pass, row)
+        self.expanded.extend(nodes)
+        self.widths.append(len(nodes))
+
+    def add(self, parents: Sequence[int], counts: Sequence[int], tokens: Tensor) -> None:
+        """Add `counts[i]` children to `parents[i]`; tokens int64 [sum(counts)], in that order."""
+        start, end = self.num_nodes, self.num_nodes + len(tokens)
+        if end > len(self._parents):
+            self._grow(end)
+        above = np.array([p for p, n in zip(parents, counts, strict=True) for _ in range(n)])
+        self._parents[start:end] = above
+        self._depths[start:end] = self._depths[above] + 1
+        self._ancestors[start:end, :start] = self._ancestors[above, :start]
+        self._tokens.append(tokens)
+        self._all_tokens = None
+        self._tokens_start.append(start)
+        for parent, count in zip(parents, counts, strict=True):
+            self.children[parent].extend(range(start, start + count))
+            start += count
+        self.children.extend([] for _ in range(len(tokens)))
+        self.num_nodes = end
+
+    def _grow(self, num_nodes: int) -> None:
+        capacity = max(2 * len(self._parents), num_nodes)
+        more = capacity - len(self._parents)
+        self._parents = np.pad(self._parents, (0, more), constant_values=-1)
+        self._depths = np.pad(self._depths, (0, more))
+        ancestors = np.eye(capacity, dtype=bool)
+        ancestors[: self.num_nodes, : self.num_nodes] = self.ancestors
+        self._ancestors = ancestors
+
+    def _to_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device, non_blocking=True)

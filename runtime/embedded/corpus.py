@@ -1,0 +1,236 @@
+"""The corpus: Python source that the machine already has, cleaned, split by file, tokenised.
+
+Nothing is downloaded. What is read are the standard library of the running interpreter and the
+sources of the installed packages named in `PACKAGES`; a package that is absent is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import sysconfig
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from planner import PlannerError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+END_OF_TEXT = "<|endoftext|>"
+VOCAB_SIZE = 2048
+STANDARD_LIBRARY = "python"
+PACKAGES = (
+    "torch", "transformers", "numpy", "scipy", "sympy", "networkx", "matplotlib", "numba",
+    "cvxpy", "tornado", "pydantic", "hypothesis", "mypy", "IPython", "jedi", "prompt_toolkit",
+    "rich", "setuptools", "pip", "fontTools", "PIL", "jinja2", "pygments",
+)  # fmt: skip
+SKIPPED_FOLDERS = frozenset(
+    (
+        *("__pycache__", "site-packages", "lib-dynload", "test", "tests", "idle_test"),
+        *("encodings", "pydoc_data", "unicode_codes", "lexers", "styles"),  # tables
+        *("lib2to3", "_vendor", "typeshed"),  # copies of other sources
+    )
+)
+HELD_OUT_PERCENT = {STANDARD_LIBRARY: 12}  # the prompts come from here
+HELD_OUT_PERCENT_ELSEWHERE = 2
+LIBRARY_WEIGHT = 4  # how much more of the standard library is taken than of any package
+PROMPTS_PER_FILE = 8
+FILE_BYTES = (600, 150_000)  # shorter files say little, longer ones are mostly tables
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One cleaned file: where it comes from, its text, and on which side of the split it lies."""
+
+    source: str  # "python" or the name of a package
+    name: str  # path below the source's folder, with forward slashes
+    text: str
+    held_out: bool
+
+
+def collect(packages: tuple[str, ...], *, max_bytes_per_source: int) -> list[SourceFile]:
+    """Cleaned files of the standard library and of `packages`, duplicates dropped.
+
+    Of a source with more than `max_bytes_per_source` bytes of cleaned text (`LIBRARY_WEIGHT` times
+    that for the standard library) a sample is taken, in the order of the hashes of its files'
+    names, so that no package outweighs the others. A file is held out when the hash of its text,
+    modulo 100, is below the percentage of its source.
+    """
+    seen: set[str] = set()
+    files: list[SourceFile] = []
+    for source, folder in _source_folders(packages):
+        num_bytes, max_bytes = 0, max_bytes_per_source
+        if source == STANDARD_LIBRARY:
+            max_bytes *= LIBRARY_WEIGHT
+        percent = HELD_OUT_PERCENT.get(source, HELD_OUT_PERCENT_ELSEWHERE)
+        for path in sorted(_python_files(folder), key=lambda p: _digest(f"{source}/{p}")):
+            text = clean((folder / path).read_bytes())
+            if text is None or (digest := _digest(text)) in seen:
+                continue
+            seen.add(digest)
+            held_out = int(digest[:8], 16) % 100 < percent
+            files.append(SourceFile(source, path, text, held_out))
+            num_bytes += len(text)
+            if num_bytes >= max_bytes:
+                break
+    if not any(file.held_out for file in files) or all(file.held_out for file in files):
+        raise PlannerError(
+            f"got {len(files)} source files, expected enough for training and for holding out; "
+            "raise max_bytes_per_source"
+        )
+    return files
+
+
+def clean(raw: bytes) -> str | None:
+    """The file's text without comments at its head and with docstrings cut to their summary.
+
+    None for what is no good to learn from: not ASCII, not parseable, generated, mostly digits or
+    string tables, very short or very long.
+    """
+    if not FILE_BYTES[0] <= len(raw) <= FILE_BYTES[1] or not raw.isascii():
+        return None
+    text = raw.decode("ascii").replace("\r\n", "\n").expandtabs(4)
+    head = text[:1500].lower()
+    if "generated" in head and ("do not edit" in head or "automatically" in head):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in old sources
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = _without_long_docstrings(text.split("\n"), tree)
+    while lines and (not lines[0].strip() or lines[0].startswith("#")):
+        lines.pop(0)
+    text = "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
+    if len(text) < FILE_BYTES[0] or _share(text, str.isdigit) > 0.06:
+        return None
+    if max(map(len, lines)) > 300 or _share(text, lambda c: c in "\"'\\") > 0.10:
+        return None
+    return text
+
+
+def train_tokenizer(files: list[SourceFile], *, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
+    """A byte-level BPE tokenizer of `vocab_size` tokens; `<|endoftext|>` has id 0."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator((file.text for file in files if not file.held_out), trainer)
+    if tokenizer.get_vocab_size() != vocab_size:
+        raise PlannerError(
+            f"got a vocabulary of {tokenizer.get_vocab_size()} tokens, expected {vocab_size}; "
+            "raise max_bytes_per_source"
+        )
+    return tokenizer
+
+
+def tokenise(files: list[SourceFile], tokenizer: Tokenizer) -> np.ndarray:
+    """`files` as one stream of token ids, uint16 [num_tokens], each closed by the end-of-text."""
+    end = tokenizer.encode(END_OF_TEXT).ids
+    encodings = tokenizer.encode_batch([file.text for file in files])
+    return np.concatenate([np.array(encoding.ids + end, dtype=np.uint16) for encoding in encodings])
+
+
+def draw_prompts(
+    files: list[SourceFile], tokenizer: Tokenizer, *, count: int, length: int, seed: int
+) -> tuple[list[list[int]], list[list[int]], list[str], list[str]]:
+    """Two disjoint sets of `count` prompts of `length` tokens, from held-out library files.
+
+    Returns (profile ids, evaluation ids, profile file names, evaluation file names). A file feeds
+    one of the two sets only; each prompt starts where a line starts and no two of them overlap.
+    """
+    rng = np.random.default_rng(seed)
+    held_out = [file for file in files if file.held_out and file.source == STANDARD_LIBRARY]
+    held_out.sort(key=lambda file: _digest(file.text))
+    sides: tuple[list, list] = ([], [])
+    for file in held_out:  # the side with less to choose from gets the next file
+        side = min(sides, key=len)
+        found = _line_prompts(file.text, tokenizer, length)
+        chosen = found[:: -(-len(found) // PROMPTS_PER_FILE)] if found else []
+        side.extend((ids, file.name) for ids in chosen)
+    if min(map(len, sides)) < count:
+        raise PlannerError(
+            f"got {min(map(len, sides))} prompts from {len(held_out)} held-out library files, "
+            f"expected {count}; raise held_out_percent or max_bytes_per_source"
+        )
+    picks = [[side[i] for i in rng.choice(len(side), count, replace=False)] for side in sides]
+    ids = [[prompt for prompt, _ in pick] for pick in picks]
+    names = [sorted({name for _, name in pick}) for pick in picks]
+    return ids[0], ids[1], names[0], names[1]
+
+
+def _line_prompts(text: str, tokenizer: Tokenizer, length: int) -> list[list[int]]:
+    """Consecutive stretches of `length` tokens, each encoded from the start of a line."""
+    lines, prompts, first = text.splitlines(keepends=True), [], 0
+    while first < len(lines):
+        last, ids = first, list[int]()
+        while last < len(lines) and len(ids) <= length:
+            last += 8
+            ids = tokenizer.encode("".join(lines[first:last])).ids
+        if len(ids) < length:
+            break
+        prompts.append(ids[:length])
+        used = len(tokenizer.decode(ids[:length], skip_special_tokens=False))
+        while used > 0 and first < len(lines):
+            used -= len(lines[first])
+            first += 1
+        first += 12  # leave room, so that neighbours do not continue one another
+    return prompts
+
+
+def _source_folders(packages: tuple[str, ...]) -> list[tuple[str, Path]]:
+    folders = [(STANDARD_LIBRARY, Path(sysconfig.get_path("stdlib")))]
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.submodule_search_locations:
+            folders.append((package, Path(next(iter(spec.submodule_search_locations)))))
+    return folders
+
+
+def _python_files(folder: Path) -> list[str]:
+    paths = (path.relative_to(folder) for path in folder.rglob("*.py"))
+    return [path.as_posix() for path in paths if not SKIPPED_FOLDERS.intersection(path.parts)]
+
+
+def _without_long_docstrings(lines: list[str], tree: ast.Module) -> list[str]:
+    """`lines` with every docstring of several lines cut to its first one."""
+    kept: list[str | None] = list(lines)
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if ast.get_docstring(node, clean=False) is None:
+            continue
+        string = cast(ast.Expr, node.body[0]).value
+        first, last = string.lineno - 1, cast(int, string.end_lineno) - 1
+        quotes = lines[last][: string.end_col_offset][-3:]
+        if last == first or quotes not in ('"""', "'''"):
+            continue
+        summary = lines[first].rstrip("\\").rstrip()
+        if summary.endswith(quotes):  # the summary stands on the line below the quotes
+            summary += lines[first + 1].strip().removesuffix(quotes)
+        kept[first] = summary + quotes + lines[last][string.end_col_offset :]
+        kept[first + 1 : last + 1] = [None] * (last - first)
+    return [line for line in kept if line is not None]
+
+
+def _share(text: str, wanted: Callable[[str], bool]) -> float:
+    return sum(map(wanted, text)) / len(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,178 @@
+"""One training run: batches by step number, learning-rate schedule, checkpoints that resume.
+
+Every batch is a function of (seed, step), so that a run resumed from a checkpoint sees what the
+uninterrupted one would have seen and ends with the same weights.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .recipe import Phase, Training
+
+WARMUP_STEPS = 40
+DECAY_SHARE = 0.3  # of the steps: the learning rate falls to zero over the last ones
+Loss = Callable[[nn.Module, Tensor], Tensor]  # (model, ids int64 [rows, length + 1]) -> scalar
+Batch = Callable[[Phase, int, int], Tensor]  # (phase, first row, step) -> ids, as above
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Stretches of one token stream, in shuffled order, none met twice in an epoch.
+
+    tokens  uint16 [num_tokens]
+    """
+
+    tokens: np.ndarray
+    seed: int
+
+    def rows(self, first: int, count: int, length: int) -> Tensor:
+        """`count` stretches of `length` tokens from number `first` on: int64 [count, length]."""
+        per_epoch = (len(self.tokens) - length) // length
+        picks = [self._offset(*divmod(first + i, per_epoch), length) for i in range(count)]
+        return torch.from_numpy(
+            np.stack([self.tokens[at : at + length] for at in picks]).astype(np.int64)
+        )
+
+    def _offset(self, epoch: int, index: int, length: int) -> int:
+        """Where stretch `index` of `epoch` begins: a shuffled grid, shifted anew each epoch."""
+        order, shift = _epoch_order(self.seed, epoch, length, len(self.tokens))
+        return int(order[index]) * length + shift
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run leaves its state, and after how many steps it does so again."""
+
+    path: Path
+    every: int = 50
+
+
+def fit(
+    model: nn.Module,
+    loss: Loss,
+    training: Training,
+    *,
+    batch: Batch,
+    checkpoint: Checkpoint,
+    stop_after: int | None = None,
+) -> list[float]:
+    """Train `model` in place; resumes from `checkpoint` when there is one.
+
+    batch       makes a step's ids; first row counts the rows of that length used before
+    stop_after  give up after this step, as an interruption would (for the test of resuming)
+
+    Returns the loss of every step, in nats per token.
+    """
+    optimizers = _optimizers(model)
+    state = _load(checkpoint.path, model, optimizers)
+    losses: list[float] = state
+    model.train()
+    began, begun_at = time.monotonic(), len(losses)
+    for step, (phase, first_row) in enumerate(_steps(training.phases)):
+        if step < len(losses):
+            continue
+        if step == stop_after:
+            break
+        rate = training.learning_rate * _rate(step, training.num_steps)
+        with torch.autocast("cpu", torch.bfloat16):
+            value = loss(model, batch(phase, first_row, step))
+        value.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        losses.append(value.item())
+        if (step + 1) % checkpoint.every == 0 or step + 1 == training.num_steps:
+            _save(checkpoint.path, model, optimizers, losses)
+        if (step + 1) % 10 == 0:
+            pace = (time.monotonic() - began) / (step + 1 - begun_at)
+            recent = sum(losses[-10:]) / len(losses[-10:])
+            print(
+                f"{checkpoint.path.stem}: step {step + 1}/{training.num_steps}, "
+                f"loss {recent:.3f}, {pace:.2f} s per step",
+                file=sys.stderr,
+                flush=True,
+            )
+    model.eval()
+    return losses
+
+
+def _steps(phases: tuple[Phase, ...]) -> Iterator[tuple[Phase, int]]:
+    """(phase, rows of that length used before) for every step."""
+    used: dict[int, int] = {}
+    for phase in phases:
+        for _ in range(phase.num_steps):
+            yield phase, used.get(phase.length, 0)
+            used[phase.length] = used.get(phase.length, 0) + phase.rows
+
+
+def _rate(step: int, num_steps: int) -> float:
+    """The learning rate as a share of its peak: linear warm-up, plateau, linear fall to zero.
+
+    Unlike a cosine, the plateau does not depend on `num_steps`: a run that must end early is given
+    fewer steps and goes on from its checkpoint, and is then the run of a recipe with that many.
+    """
+    rising = (step + 1) / min(WARMUP_STEPS, num_steps // 5 + 1)
+    falling = (num_steps - step) / (DECAY_SHARE * num_steps)
+    return min(1.0, rising, falling)
+
+
+def _optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices inside the layers, AdamW for embeddings and norms.
+
+    Muon's steps are scaled to AdamW's size (`match_rms_adamw`), so one learning rate serves both.
+    """
+    matrices: list[Tensor] = []
+    others: list[Tensor] = []
+    for name, weight in model.named_parameters():
+        (matrices if weight.ndim == 2 and ".layers." in name else others).append(weight)
+    return [
+        torch.optim.Muon(
+            matrices, lr=0.0, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+        ),
+        torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.95), weight_decay=0.0),
+    ]
+
+
+def _save(path: Path, model: nn.Module, optimizers: list, losses: list[float]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".part")
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+            "losses": losses,
+        },
+        temporary,
+    )
+    os.replace(temporary, path)
+
+
+def _load(path: Path, model: nn.Module, optimizers: list) -> list[float]:
+    if not path.exists():
+        return []
+    state = torch.load(path, weights_only=True)
+    model.load_state_dict(state["model"])
+    for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(saved)
+    return list(state["losses"])
+
+
+@lru_cache(maxsize=4)
+def _epoch_order(seed: int, epoch: int, length: int, num_tokens: int) -> tuple[np.ndarray, int]:
+    rng = np.random.default_rng([seed, epoch, length])
+    shift = int(rng.integers(length))
+    return rng.permutation((num_tokens - length) // length), shift

@@ -1,0 +1,106 @@
+"""The shape of a Llama: the numbers that decide what its forward pass costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from planner import PlannerError
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Widths and counts, all in units of one: features, layers, heads, MLP units."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise PlannerError(
+                    f"got {field.name}={getattr(self, field.name)} in a model's shape, expected a "
+                    "positive number; give every size as 1 or more"
+                )
+        if self.heads % self.kv_heads:
+            raise PlannerError(
+                f"got heads={self.heads} and kv_heads={self.kv_heads} in a model's shape, expected "
+                "heads to be a multiple of kv_heads; change one of them"
+            )
+        if self.hidden % self.heads:
+            raise PlannerError(
+                f"got hidden={self.hidden} and heads={self.heads} in a model's shape, expected "
+                "hidden to be a multiple of heads, as transformers asks; change one of them"
+            )
+        if self.head_dim % 2:
+            raise PlannerError(
+                f"got head_dim={self.head_dim} in a model's shape, expected an even number, as "
+                "rotary positions turn pairs; change head_dim"
+            )
+
+    @classmethod
+    def of(cls, config: LlamaConfig) -> Shape:
+        """The shape that a `LlamaConfig` describes; its other settings are left aside."""
+        heads = config.num_attention_heads
+        return cls(
+            hidden=config.hidden_size,
+            layers=config.num_hidden_layers,
+            heads=heads,
+            kv_heads=config.num_key_value_heads or heads,
+            head_dim=config.head_dim or config.hidden_size // heads,
+            intermediate=config.intermediate_size,
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """A row of SHAPES by name, or "hidden=512,layers=8,heads=8,intermediate=1408".
+
+        Left out, `kv_heads` is `heads` and `head_dim` is `hidden / heads`.
+        """
+        if text in SHAPES:
+            return SHAPES[text]
+        sizes: dict[str, int] = {}
+        for part in text.split(","):
+            name, _, number = part.partition("=")
+            if name.strip() not in cls.__dataclass_fields__ or not number.strip().isdecimal():
+                raise PlannerError(
+                    f"got the shape {text!r}, expected one of {', '.join(SHAPES)} or sizes such as "
+                    "'hidden=512,layers=8,heads=8,intermediate=1408'; see runtime/embedded/shape.py"
+                )
+            sizes[name.strip()] = int(number)
+        missing = {"hidden", "layers", "heads", "intermediate"} - sizes.keys()
+        if missing:
+            raise PlannerError(
+                f"got the shape {text!r} without {', '.join(sorted(missing))}, expected hidden, "
+                "layers, heads and intermediate; add what is missing"
+            )
+        sizes.setdefault("kv_heads", sizes["heads"])
+        sizes.setdefault("head_dim", sizes["hidden"] // max(1, sizes["heads"]))
+        return cls(**sizes)
+
+    def sizes(self) -> dict[str, int]:
+        """The same numbers under the names that `LlamaConfig` gives them."""
+        return {
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "intermediate_size": self.intermediate,
+        }
+
+
+SHAPES = {  # hidden, layers, heads, kv_heads, head_dim, intermediate
+    "25M": Shape(512, 8, 8, 4, 64, 1408),
+    "100M": Shape(1024, 8, 16, 8, 64, 3072),
+    "tinyllama-1.1b": Shape(2048, 22, 32, 4, 64, 5632),
+    "llama-2-7b": Shape(4096, 32, 32, 32, 128, 11008),
+    "llama-3-8b": Shape(4096, 32, 32, 8, 128, 14336),
+}

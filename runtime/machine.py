@@ -1,0 +1,56 @@
+"""What this machine is, in the words of a profile or report."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+
+import torch
+import transformers
+
+from planner.profile import Execution, Machine
+
+from .models import LanguageModel
+
+
+@cache
+def describe_machine(device: torch.device) -> Machine:
+    """The machine as seen from `device`, with the versions of what computes there."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return Machine(
+        platform=platform.platform(),
+        cpu=_cpu_name(),
+        num_threads=torch.get_num_threads(),
+        device=device.type,
+        gpu=gpu,
+        driver=_driver() if gpu else None,
+        python=platform.python_version(),
+        torch=torch.__version__,
+        transformers=transformers.__version__,
+    )
+
+
+def describe_execution(target: LanguageModel) -> Execution:
+    """How `target` is run."""
+    return Execution(dtype=target.dtype, attention=target.attention)
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def _driver() -> str | None:
+    """The NVIDIA driver's version, where its kernel module says it."""
+    try:
+        text = Path("/sys/module/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return text.strip() or None

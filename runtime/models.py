@@ -1,0 +1,284 @@
+"""What the decode loop needs of a language model, and the adapter for Hugging Face's."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from planner.profile import ModelInfo
+from planner.schema import PlannerError
+
+from .cache import RowCache, TreeCache
+from .probe import check_tree_passes
+
+TREE_ATTENTION = ("sdpa", "eager")
+"""Attention implementations of transformers that take an arbitrary mask."""
+
+TESTED_FAMILIES = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gpt2",
+    "gpt_neox",
+    "llama",
+    "mistral",
+    "olmo2",
+    "phi3",
+    "qwen2",
+    "qwen3",
+)
+"""Model types that the tests hold against plain passes; others are probed when they are wrapped."""
+
+SHAPE_FIELDS = (
+    "model_type",
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_act",
+    "rms_norm_eps",
+    "rope_theta",
+    "rope_parameters",
+    "sliding_window",
+    "layer_types",
+)
+"""Entries of a configuration that change what its weights compute."""
+
+SAMPLES_PER_WEIGHT = 64
+"""Entries of each weight tensor that go into the fingerprint."""
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A causal language model that can read several branches of a text at once."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, shape and fingerprint."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def max_positions(self) -> int:
+        """Positions served are 0 .. max_positions - 1."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def dtype(self) -> str:
+        """Of the weights, e.g. "float32"."""
+
+    @property
+    def attention(self) -> str:
+        """Which implementation computes it, e.g. "sdpa"."""
+
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """Tokens after which the model's text ends."""
+
+    def new_cache(self, capacity: int) -> RowCache:
+        """An empty cache with room for `capacity` rows; it grows when more are needed."""
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> Tensor:
+        """Append n rows to `cache` and return the logits behind the last of them.
+
+        tokens      int64 [n], on the model's device
+        positions   int64 [n], likewise
+        cache       what `new_cache` returned
+        visible     bool [n, t]: entry (i, j) says that new row i sees the j-th of the last t rows,
+                    new ones included; all rows before those are seen.  None: plain causal order
+        num_logits  how many rows need logits, counted from the end; None: all; 0: none
+
+        Returns float [num_logits, V].
+        """
+
+
+class HuggingFaceModel:
+    """Any causal language model of transformers whose attention takes an arbitrary mask.
+
+    model  a `*ForCausalLM` module, on its device, in its dtype; put into evaluation mode
+    name   what documents shall call it; default the configuration's own name
+
+    A model with sliding-window layers is served up to the shortest window, where those layers
+    compute full attention; that is its `max_positions`.  Raises PlannerError for what cannot be
+    served: recurrent or chunked layers, encoder-decoders, attention that takes no mask, weights on
+    several devices.  A family that is not among `TESTED_FAMILIES` is probed with a small tree.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, name: str | None = None) -> None:
+        config = model.config.get_text_config(decoder=True)
+        self.name: str = name or model.config._name_or_path or config.model_type
+        _check_served(model, config, self.name)
+        self.module = model.eval()
+        self.vocab_size = int(config.vocab_size)
+        self.max_positions = _max_positions(config)
+        self.attention: str = config._attn_implementation
+        self.device: torch.device = next(model.parameters()).device
+        self.stop_tokens = _stop_tokens(model)
+        self._weight_dtype: torch.dtype = model.dtype
+        self._num_layers = int(config.num_hidden_layers)
+        self._config = config
+        self._info: ModelInfo | None = None
+        if config.model_type not in TESTED_FAMILIES:
+            check_tree_passes(self)
+
+    @property
+    def dtype(self) -> str:
+        return str(self._weight_dtype).removeprefix("torch.")
+
+    @property
+    def info(self) -> ModelInfo:
+        if self._info is None:
+            self._info = _describe(self.module, self._config, self.name, self.max_positions)
+        return self._info
+
+    def new_cache(self, capacity: int) -> TreeCache:
+        return TreeCache(self._num_layers, capacity)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> Tensor:
+        num_rows = len(tokens)
+        keep = num_rows if num_logits is None else num_logits
+        output = self.module(
+            input_ids=tokens[None],
+            attention_mask=self._mask(num_rows, cache.length, visible),
+            position_ids=positions[None],
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=max(keep, 1),
+        )
+        assert isinstance(cache, TreeCache)
+        cache.append(num_rows)
+        return output.logits[0, -keep:] if keep else output.logits[0, :0]
+
+    def _mask(self, num_rows: int, length: int, visible: Tensor | None) -> Tensor | None:
+        """[1, 1, n, length + n], bool for sdpa, additive for eager; None where transformers'
+        own causal mask is right and needs no tensor at all."""
+        if visible is None:
+            if self.attention == "sdpa" and (num_rows == 1 or length == 0):
+                return None
+            mask = torch.ones(
+                (num_rows, length + num_rows), dtype=torch.bool, device=self.device
+            ).tril_(length)
+        elif visible.shape[1] == length + num_rows:
+            mask = visible
+        else:
+            mask = torch.ones((num_rows, length + num_rows), dtype=torch.bool, device=self.device)
+            mask[:, -visible.shape[1] :] = visible
+        if self.attention == "eager":
+            hidden = torch.finfo(self._weight_dtype).min
+            mask = torch.zeros_like(mask, dtype=self._weight_dtype).masked_fill_(~mask, hidden)
+        return mask[None, None]
+
+
+def as_language_model(
+    model: LanguageModel | nn.Module, *, name: str | None = None
+) -> LanguageModel:
+    """`model` itself, or the adapter around a Hugging Face module.
+
+    Raises PlannerError for anything else and for modules that cannot be served.
+    """
+    if isinstance(model, nn.Module) and hasattr(model, "config"):
+        return HuggingFaceModel(model, name=name)
+    if isinstance(model, LanguageModel):
+        return model
+    raise PlannerError(
+        f"model: got a {type(model).__name__}, expected a transformers causal language model or a "
+        "runtime.LanguageModel; load names and folders with runtime.loading.load_model"
+    )
+
+
+def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    unserved = sorted(kinds - {"full_attention", "sliding_attention"})
+    if unserved:
+        fault = f"layers of type {', '.join(unserved)}"
+    elif getattr(model.config, "is_encoder_decoder", False):
+        fault = "an encoder-decoder"
+    elif not hasattr(config, "num_hidden_layers") or not hasattr(config, "vocab_size"):
+        fault = f"a {config.model_type} model without layers or vocabulary in its configuration"
+    elif not getattr(model, "_supports_attention_backend", False):
+        fault = f"a {config.model_type} model, whose attention does not follow the common interface"
+    elif config._attn_implementation not in TREE_ATTENTION:
+        fault = f"attention {config._attn_implementation!r}, which takes no tree mask"
+    elif len({weight.device for weight in model.parameters()}) > 1:
+        fault = "weights on several devices"
+    else:
+        return
+    raise PlannerError(
+        f"{name}: got {fault}; expected a causal language model with full attention and a "
+        f"key-value cache, on one device, loaded with attention {' or '.join(TREE_ATTENTION)}"
+    )
+
+
+def _max_positions(config: Any) -> int:
+    positions = int(getattr(config, "max_position_embeddings", None) or 2**31 - 1)
+    kinds = getattr(config, "layer_types", None)
+    slides = kinds is None or "sliding_attention" in kinds
+    window = getattr(config, "sliding_window", None) if slides else None
+    return min(positions, int(window)) if window else positions
+
+
+def _stop_tokens(model: PreTrainedModel) -> tuple[int, ...]:
+    settings = getattr(model, "generation_config", None)
+    stop = getattr(settings, "eos_token_id", None)
+    if stop is None:
+        return ()
+    return tuple(stop) if isinstance(stop, (list, tuple)) else (int(stop),)
+
+
+def _describe(model: PreTrainedModel, config: Any, name: str, max_positions: int) -> ModelInfo:
+    return ModelInfo(
+        name=name,
+        fingerprint=fingerprint(model, config),
+        num_parameters=sum(weight.numel() for weight in model.parameters()),
+        vocab_size=int(config.vocab_size),
+        max_positions=max_positions,
+        hidden_size=getattr(config, "hidden_size", None),
+        num_layers=int(config.num_hidden_layers),
+        inflated_from=getattr(model.config, "inflated_from", None),
+    )
+
+
+@torch.inference_mode()
+def fingerprint(model: nn.Module, config: Any) -> str:
+    """SHA-256 over the shape and, for every weight, its name, its shape and up to
+    `SAMPLES_PER_WEIGHT` of its entries, evenly spaced, as float32.
+
+    The same weights give the same fingerprint on any device; another dtype gives another one
+    unless its entries are equal as float32.
+    """
+    shape = {field: getattr(config, field, None) for field in SHAPE_FIELDS}
+    digest = sha256(json.dumps(shape, sort_keys=True, default=str).encode())
+    for weight_name, weight in sorted(model.named_parameters()):
+        digest.update(f"{weight_name}{tuple(weight.shape)}".encode())
+        step = max(1, weight.numel() // SAMPLES_PER_WEIGHT)
+        flat = weight.detach().view(-1) if weight.is_contiguous() else weight.detach().reshape(-1)
+        digest.update(flat[::step][:SAMPLES_PER_WEIGHT].float().cpu().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,63 @@
+"""Does a model compute trees right?  Asked once of model families that no test covers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from planner.schema import PlannerError
+
+from .cache import RowCache
+
+if TYPE_CHECKING:
+    from .models import LanguageModel
+
+TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
+TOLERANCE_OF_HALF_PRECISION = 0.05
+"""Per unit of the largest logit: far above rounding, far below what another text does to logits."""
+
+
+def check_tree_passes(model: LanguageModel) -> None:
+    """Compare a small tree, and what follows its kept path, with plain passes over the same texts.
+
+    Costs four passes over at most four tokens.  Raises PlannerError if the model overlooks masks,
+    positions or kept rows, or cannot take them.
+    """
+    first, second, third, other = (token % model.vocab_size for token in (1, 5, 2, 11))
+    try:
+        cache = model.new_cache(8)
+        _read(model, [first, second], [0, 1], cache)
+        siblings = torch.eye(2, dtype=torch.bool, device=model.device)
+        tree = _read(model, [third, other], [2, 2], cache, siblings)
+        cache.keep_rows(2, [1])
+        after = _read(model, [third], [3], cache)
+        plain = _read(model, [first, second, other, third], [0, 1, 2, 3], model.new_cache(8))
+    except PlannerError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise PlannerError(f"{model.info.name}: {_REFUSAL} ({reason})") from None
+    got, expected = torch.stack((tree[1], after[0])), plain[2:]
+    tolerance = TOLERANCE.get(model.dtype, TOLERANCE_OF_HALF_PRECISION)
+    if not (got - expected).abs().max() <= tolerance * expected.abs().max():
+        raise PlannerError(f"{model.info.name}: {_REFUSAL} (a branch got other logits)")
+
+
+_REFUSAL = (
+    "got a model that does not compute token trees, expected one that takes 4-D attention masks, "
+    "position ids and a key-value cache; choose another model"
+)
+
+
+def _read(
+    model: LanguageModel,
+    tokens: list[int],
+    positions: list[int],
+    cache: RowCache,
+    visible: Tensor | None = None,
+) -> Tensor:
+    ids = torch.tensor(tokens, device=model.device)
+    places = torch.tensor(positions, device=model.device)
+    return model.forward(ids, places, cache, visible).float()

@@ -1,0 +1,110 @@
+"""Every random decision of the runtime, behind four primitives.
+
+The decode loop and the verifiers never touch a generator: they ask a `Source`.  The real one,
+`TorchSource`, draws fresh noise at every call; another may walk through all outcomes one by one,
+and so compute the exact law of anything built on these primitives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from planner.schema import PlannerError
+
+BLOCK = 64
+"""Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""
+
+BELOW_ONE = 1.0 - 2.0**-50
+"""Keeps u * total below total in float64, so that inversion never runs past the last token."""
+
+
+class Source(Protocol):
+    """Where random decisions come from."""
+
+    def categorical(self, probs: Tensor) -> Tensor:
+        """One token a row.
+
+        probs  float [..., V]  >= 0, not all zero; need not sum to 1
+
+        Returns int64 [...].
+        """
+        ...
+
+    def without_replacement(self, probs: Tensor, k: int) -> Tensor:
+        """k different tokens a row, in the order drawn.
+
+        probs  float [w, V]  >= 0, no row all zero; need not sum to 1
+        k      1 <= k <= V
+
+        Each draw is from what is left, renormalised; where nothing is left, uniform over the
+        tokens not drawn yet.  Returns int64 [w, k].
+        """
+        ...
+
+    def with_replacement(self, probs: Tensor, k: int) -> Tensor:
+        """k independent tokens a row: probs float [w, V], as above.  Returns int64 [w, k]."""
+        ...
+
+    def accept(self, share: float, total: float) -> bool:
+        """True with probability min(1, share / total), without dividing (0/0 is False)."""
+        ...
+
+
+@dataclass
+class TorchSource:
+    """The real source: fresh float64 noise on every call, from one generator.
+
+    The same seed gives the same tokens on the same device.  float64 because single-precision
+    noise has a smallest step of 2^-24: a large vocabulary's tail then starves or floods.
+    """
+
+    generator: torch.Generator
+    _uniforms: list[float] = field(default_factory=list, repr=False)
+
+    def categorical(self, probs: Tensor) -> Tensor:
+        """By inversion of the cumulative sum."""
+        return self.with_replacement(probs, 1).squeeze(-1)
+
+    def with_replacement(self, probs: Tensor, k: int) -> Tensor:
+        """By inversion of the cumulative sum."""
+        cumulative = probs.cumsum(-1, dtype=torch.float64)
+        height = self._uniform((*probs.shape[:-1], k), probs.device).mul_(BELOW_ONE)
+        return torch.searchsorted(cumulative, height.mul_(cumulative[..., -1:]), right=True)
+
+    def without_replacement(self, probs: Tensor, k: int) -> Tensor:
+        """By exponential races: token x arrives at time E_x / probs_x, E_x ~ Exp(1); the first k
+        to arrive are a sequential draw without replacement.  Tokens of no mass come after all
+        others, in an order of their own that is uniform.  One draw needs no race."""
+        if k == 1:
+            return self.with_replacement(probs, 1)
+        clocks = self._uniform(probs.shape, probs.device).neg_().log1p_().neg_()
+        return torch.where(probs > 0, probs / clocks, -clocks).topk(k, dim=-1).indices
+
+    def accept(self, share: float, total: float) -> bool:
+        if not self._uniforms:
+            device = self.generator.device
+            self._uniforms = self._uniform((BLOCK,), device).tolist()
+        return self._uniforms.pop() * total < share
+
+    def _uniform(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
+        """float64 in [0, 1)."""
+        return torch.rand(shape, dtype=torch.float64, device=device, generator=self.generator)
+
+
+def source_of(rng: torch.Generator | Source) -> Source:
+    """`rng` itself, or the source that draws from a bare generator."""
+    return TorchSource(rng) if isinstance(rng, torch.Generator) else rng
+
+
+def seeded_source(seed: int, device: torch.device) -> TorchSource:
+    """A source on `device` whose every decision follows from `seed`.
+
+    Raises PlannerError for a seed outside [0, 2^63).
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise PlannerError(f"seed: got {seed!r}, expected an integer from 0 to 2^63 - 1")
+    return TorchSource(torch.Generator(device).manual_seed(seed))

@@ -1,0 +1,151 @@
+"""From what decoding recorded to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from planner.plan import Estimate, Plan
+from planner.report import Baseline, Continuation, Measured, PhaseTimes, Report
+
+from .machine import describe_execution, describe_machine
+from .models import LanguageModel
+from .session import StepRecord
+
+NUM_RESAMPLES = 2000
+COVERAGE = 0.95
+
+
+@dataclass
+class Run:
+    """One prompt's decoding."""
+
+    num_prompt_tokens: int
+    tokens: list[int] = field(default_factory=list)
+    prefill_ms: float = 0.0
+    steps: list[StepRecord] = field(default_factory=list)
+    tokens_by_step: list[int] = field(default_factory=list)
+    """Emitted by each step, after the text's end was cut."""
+    step_ms: list[float] = field(default_factory=list)
+    """Wall time of each step, bookkeeping included."""
+
+    def record(self, step: StepRecord, num_tokens: int, ms: float) -> None:
+        self.steps.append(step)
+        self.tokens_by_step.append(num_tokens)
+        self.step_ms.append(ms)
+
+    @property
+    def decode_ms(self) -> float:
+        return sum(self.step_ms)
+
+
+def report_of(
+    plan: Plan,
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    runs: Sequence[Run],
+    *,
+    seed: int,
+    baseline: Sequence[Run] | None = None,
+    to_text: Callable[[list[int]], str] | None = None,
+) -> Report:
+    """The report of `runs`, made with `plan`, at least one.
+
+    baseline  the same prompts decoded autoregressively, in the same order
+    """
+    return Report(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        plan=plan,
+        plan_sha256=plan.fingerprint(),
+        seed=seed,
+        machine=describe_machine(target.device),
+        execution=describe_execution(target),
+        target=target.info,
+        draft=None if draft is None else draft.info,
+        measured=_measured(runs),
+        baseline=None if baseline is None else _baseline(runs, baseline),
+        continuations=[_continuation(run, to_text) for run in runs],
+    )
+
+
+def _measured(runs: Sequence[Run]) -> Measured:
+    steps = [step for run in runs for step in run.steps]
+    num_tokens = sum(len(run.tokens) for run in runs)
+    num_drafted = sum(step.num_nodes - 1 for step in steps)
+    num_accepted = sum(len(step.path) for step in steps)
+    return Measured(
+        num_tokens=num_tokens,
+        num_steps=len(steps),
+        num_draft_passes=sum(len(step.widths) for step in steps),
+        num_drafted=num_drafted,
+        num_accepted=num_accepted,
+        tokens_per_step=num_tokens / len(steps),
+        draft_acceptance_rate=num_accepted / num_drafted if num_drafted else 0.0,
+        ms_per_token=_ms_per_token(runs),
+        phases=PhaseTimes(
+            prefill_ms=sum(run.prefill_ms for run in runs),
+            draft_ms=sum(sum(step.draft_ms) for step in steps),
+            verify_ms=sum(step.verify_ms for step in steps),
+            accept_ms=sum(step.accept_ms for step in steps),
+        ),
+    )
+
+
+def _baseline(runs: Sequence[Run], baseline: Sequence[Run]) -> Baseline:
+    return Baseline(
+        num_tokens=sum(len(run.tokens) for run in baseline),
+        ms_per_token=_ms_per_token(baseline),
+        speedup=speedup(runs, baseline),
+    )
+
+
+def speedup(runs: Sequence[Run], baseline: Sequence[Run]) -> Estimate:
+    """How many times less a token costs in `runs` than in `baseline`, the same prompts in order.
+
+    Ratio of total milliseconds per token; 95 % interval by resampling prompts (percentiles of
+    `NUM_RESAMPLES` bootstrap replicates, fixed seed).  With a single prompt its steps are
+    resampled instead, which leaves out how prompts differ.
+    """
+    rng = np.random.default_rng(0)
+    if len(runs) > 1:
+        drawn = rng.integers(len(runs), size=(NUM_RESAMPLES, len(runs)))
+        ratios = _per_token(_by_prompt(baseline), drawn) / _per_token(_by_prompt(runs), drawn)
+    else:
+        ratios = np.divide(*(_resampled_steps(each[0], rng) for each in (baseline, runs)))
+    value = _ms_per_token(baseline) / _ms_per_token(runs)
+    tail = (1 - COVERAGE) / 2
+    low, high = np.quantile(ratios, [tail, 1 - tail])
+    return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))
+
+
+def _continuation(run: Run, to_text: Callable[[list[int]], str] | None) -> Continuation:
+    return Continuation(
+        num_prompt_tokens=run.num_prompt_tokens,
+        tokens=run.tokens,
+        text=None if to_text is None else to_text(run.tokens),
+        tokens_by_step=run.tokens_by_step,
+        decode_ms=run.decode_ms,
+    )
+
+
+def _ms_per_token(runs: Sequence[Run]) -> float:
+    return sum(run.decode_ms for run in runs) / sum(len(run.tokens) for run in runs)
+
+
+def _by_prompt(runs: Sequence[Run]) -> np.ndarray:
+    """float64 [2, prompts]: milliseconds and tokens."""
+    return np.array([(run.decode_ms, len(run.tokens)) for run in runs]).T
+
+
+def _resampled_steps(run: Run, rng: np.random.Generator) -> np.ndarray:
+    drawn = rng.integers(len(run.step_ms), size=(NUM_RESAMPLES, len(run.step_ms)))
+    return _per_token(np.array([run.step_ms, run.tokens_by_step]), drawn)
+
+
+def _per_token(totals: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """float64 [resamples]: milliseconds per token over the drawn columns of `totals`."""
+    milliseconds, tokens = totals[:, drawn].sum(axis=-1)
+    return milliseconds / tokens

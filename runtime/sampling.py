@@ -1,0 +1,48 @@
+"""Logits to the distribution that is sampled from: temperature, then top-k, then top-p."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from planner.profile import Sampling
+
+
+def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+    """The distribution that `sampling` makes of `logits`.
+
+    logits  float [..., V]
+
+    Returns float [..., V], float32 (float64 for float64 logits), rows summing to 1.  The steps and
+    their order are those of Hugging Face's warpers: top-k keeps ties with the k-th token, top-p
+    keeps the token that crosses the nucleus' mass.  Temperature 0 puts all mass on the most
+    probable token, whatever top-k and top-p say.
+    """
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    if sampling.temperature == 0:
+        return _one_hot(logits)
+    if sampling.temperature != 1:
+        logits = logits / sampling.temperature
+    if 0 < sampling.top_k < logits.shape[-1]:
+        logits = _keep_top_k(logits, sampling.top_k)
+    if sampling.top_p < 1:
+        logits = _keep_nucleus(logits, sampling.top_p)
+    return logits.softmax(-1)
+
+
+def _one_hot(logits: Tensor) -> Tensor:
+    best = logits.argmax(-1, keepdim=True)
+    return torch.zeros_like(logits).scatter_(-1, best, 1.0)
+
+
+def _keep_top_k(logits: Tensor, k: int) -> Tensor:
+    threshold = logits.topk(k, dim=-1).values[..., -1:]
+    return logits.masked_fill(logits < threshold, -torch.inf)
+
+
+def _keep_nucleus(logits: Tensor, mass: float) -> Tensor:
+    """Drop the least probable tokens as long as what is dropped stays within 1 - mass."""
+    ascending, order = logits.sort(dim=-1, descending=False)
+    dropped = ascending.softmax(-1).cumsum(-1) <= 1 - mass
+    dropped[..., -1] = False
+    return logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, order, dropped), -torch.inf)

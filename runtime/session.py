@@ -1,0 +1,260 @@
+"""One text being decoded: draft, verify, keep, record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from planner.profile import Sampling
+from planner.schema import PlannerError
+
+from .draft_tree import DraftTree
+from .models import LanguageModel
+from .policies import DraftPolicy, Request
+from .randomness import Source
+from .sampling import distribution
+from .verifiers import VERIFIERS, Verifier
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one draft-and-verify round did, and how long each part took."""
+
+    tokens: tuple[int, ...]
+    """Emitted: the accepted path, then the bonus token."""
+    path: tuple[int, ...]
+    """Accepted nodes, without the root, as the policy numbers them."""
+    ranks: tuple[int, ...]
+    """Their ranks."""
+    num_nodes: int
+    """Verified, root included."""
+    widths: tuple[int, ...]
+    """Nodes expanded by each draft pass."""
+    draft_ms: tuple[float, ...]
+    """Each draft pass with the sampling of the children."""
+    verify_ms: float
+    """The target's pass, up to its distributions."""
+    accept_ms: float
+    """Acceptance walk and cache keeping."""
+    total_ms: float
+
+
+class Session:
+    """Both models' caches, the committed tokens, and the source of randomness.
+
+    target    the model whose distribution is sampled
+    draft     the model that proposes; None when no policy ever asks for a draft
+    verifier  how children are sampled and verified; at temperature 0 it is `topk` over the draft's
+              plain softmax instead, to which all rules then amount
+    capacity  cache rows to allocate at first; more are made when needed
+    timed     wait for a GPU at the end of every draft pass and phase, so that their times are
+              their own; without it only `total_ms` is right on a GPU
+
+    The last committed token is the root of the next tree.  The target's cache holds all tokens
+    before it; the draft's may lack some of them, which its next first pass reads.
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        draft: LanguageModel | None,
+        *,
+        verifier: Verifier,
+        sampling: Sampling,
+        rng: Source,
+        capacity: int = 1024,
+        timed: bool = True,
+    ) -> None:
+        self.target = target
+        self.draft = draft
+        self.rng = rng
+        self.tokens: list[int] = []
+        self.max_positions = min(m.max_positions for m in (target, draft) if m is not None)
+        greedy = sampling.temperature == 0
+        self._verifier = VERIFIERS["topk"] if greedy else verifier
+        self._sampling = sampling
+        self._draft_sampling = Sampling(temperature=1.0) if greedy else sampling
+        self._target_cache = target.new_cache(capacity)
+        self._draft_cache = None if draft is None else draft.new_cache(capacity)
+        self._timed = timed and target.device.type == "cuda"
+
+    @torch.inference_mode()
+    def prefill(self, ids: Sequence[int]) -> float:
+        """Start over with the text `ids` and read all of it but its last token, the first root.
+
+        ids  at least one token, each inside the vocabulary
+
+        Returns the milliseconds that it took.
+        """
+        start = self._now()
+        self.tokens = list(ids)
+        for model, cache in (
+            (self.target, self._target_cache),
+            (self.draft, self._draft_cache),
+        ):
+            if model is not None and cache is not None:
+                cache.rewind(0)
+                if len(ids) > 1:
+                    read = torch.tensor(self.tokens[:-1], device=model.device)
+                    places = torch.arange(len(read), device=model.device)
+                    model.forward(read, places, cache, num_logits=0)
+        return 1e3 * (self._now() - start)
+
+    @torch.inference_mode()
+    def step(self, policy: DraftPolicy, *, max_tokens: int | None = None) -> StepRecord:
+        """One round: draft a tree, verify it, keep the accepted path.
+
+        max_tokens  no use for more: the tree is grown no deeper than max_tokens - 1
+
+        Emits 1 to depth + 1 tokens.  Raises PlannerError if the root has no position left.
+        """
+        room = self.max_positions - len(self.tokens)
+        if room < 0:
+            raise PlannerError(
+                f"text: got {len(self.tokens)} tokens, expected at most {self.max_positions} "
+                "positions; start from a shorter text"
+            )
+        start = self._now()
+        tree = DraftTree(self.tokens[-1], self.target.device)
+        max_depth = room if max_tokens is None else min(room, max_tokens - 1)
+        draft_ms = self._grow(tree, policy, max_depth)
+        drafted = perf_counter()
+        target_probs = self._verify(tree)
+        verified = self._now()
+        path, ranks, tokens = self._walk(tree, target_probs)
+        self._keep(tree, path)
+        self.tokens.extend(tokens)
+        end = self._now()
+        return StepRecord(
+            tokens=tuple(tokens),
+            path=tuple(path),
+            ranks=tuple(ranks),
+            num_nodes=tree.num_nodes,
+            widths=tuple(tree.widths),
+            draft_ms=tuple(draft_ms),
+            verify_ms=1e3 * (verified - drafted),
+            accept_ms=1e3 * (end - verified),
+            total_ms=1e3 * (end - start),
+        )
+
+    def rewind(self, num_tokens: int) -> None:
+        """Return to the text's first `num_tokens` tokens, as if no more had been decoded.
+
+        The caches are exactly what they were then; the source of randomness goes on.
+        """
+        if not 1 <= num_tokens <= len(self.tokens):
+            raise PlannerError(
+                f"num_tokens: got {num_tokens}, expected 1 to {len(self.tokens)} tokens"
+            )
+        del self.tokens[num_tokens:]
+        self._target_cache.rewind(num_tokens - 1)
+        if self._draft_cache is not None:
+            self._draft_cache.rewind(num_tokens - 1)
+
+    def _grow(self, tree: DraftTree, policy: DraftPolicy, max_depth: int) -> list[float]:
+        """Draft until the policy asks for no more; milliseconds of each draft pass."""
+        times: list[float] = []
+        while tree.depth < max_depth and (requests := policy.grow(tree)):
+            start = perf_counter()
+            self._draft_children(tree, requests)
+            times.append(1e3 * (self._now() - start))
+        return times
+
+    def _draft_children(self, tree: DraftTree, requests: Sequence[Request]) -> None:
+        nodes = [node for node, _ in requests]
+        counts = tuple(count for _, count in requests)
+        draft_probs = distribution(self._draft_logits(tree, nodes), self._draft_sampling)
+        tree.expand(nodes, draft_probs)
+        tree.add(nodes, counts, _sampled_children(self._verifier, draft_probs, counts, self.rng))
+
+    def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> Tensor:
+        """float [len(nodes), V]: one draft pass over `nodes`, which join the draft's cache."""
+        draft, cache = self.draft, self._draft_cache
+        if draft is None or cache is None:
+            raise PlannerError(
+                "draft: got none, but the policy asks for drafted tokens; pass a draft model"
+            )
+        if tree.num_nodes == 1:  # all that the draft has not read yet, the root last
+            known = cache.length
+            pending = torch.tensor(self.tokens[known:], device=draft.device)
+            places = torch.arange(known, len(self.tokens), device=draft.device)
+            return draft.forward(pending, places, cache, num_logits=1)
+        return draft.forward(
+            tree.tokens_of(nodes),
+            tree.positions(len(self.tokens) - 1, nodes),
+            cache,
+            tree.visible(nodes, [*tree.expanded[1:], *nodes]),
+        )
+
+    def _verify(self, tree: DraftTree) -> Tensor:
+        """float [n, V]: the target's distribution at every node, in one pass."""
+        logits = self.target.forward(
+            tree.tokens,
+            tree.positions(len(self.tokens) - 1),
+            self._target_cache,
+            None if tree.num_nodes == 1 else tree.visible_to_all(),
+        )
+        return distribution(logits, self._sampling)
+
+    def _walk(
+        self, tree: DraftTree, target_probs: Tensor
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Accepted nodes, their ranks, and the emitted tokens: theirs and the bonus token."""
+        path: list[int] = []
+        ranks: list[int] = []
+        emitted: list[int] = []
+        drafted = tree.tokens.cpu()  # once, not a transfer at every node
+        node = 0
+        while True:
+            children = tree.children[node]
+            first = children[0] if children else 0
+            p = target_probs[node]
+            q = tree.draft_probs(node) if children else p
+            drafts = drafted[first : first + len(children)]
+            rank, token = self._verifier.verify(p, q, drafts, self.rng)
+            emitted.append(token)
+            if rank < 0:
+                return path, ranks, emitted
+            node = children[rank]
+            path.append(node)
+            ranks.append(rank)
+
+    def _keep(self, tree: DraftTree, path: list[int]) -> None:
+        """Leave in the caches what the committed text needs; the rest of the tree goes."""
+        prefix = len(self.tokens) - 1
+        self._target_cache.keep_rows(prefix, [0, *path])
+        if tree.expanded and self._draft_cache is not None:
+            row_of = {node: row for row, node in enumerate(tree.expanded[1:])}
+            rows = [row_of[node] for node in path if node in row_of]
+            self._draft_cache.keep_rows(prefix + 1, rows)
+
+    def _now(self) -> float:
+        if self._timed:
+            torch.cuda.synchronize(self.target.device)
+        return perf_counter()
+
+
+def _sampled_children(
+    verifier: Verifier, draft_probs: Tensor, counts: tuple[int, ...], rng: Source
+) -> Tensor:
+    """int64 [sum(counts)]: counts[i] children of row i of float [w, V], row after row."""
+    most = max(counts)
+    if min(counts) == most:
+        return verifier.sample(draft_probs, most, rng).reshape(-1)
+    if not verifier.incremental:
+        rows = [verifier.sample(draft_probs[i], k, rng) for i, k in enumerate(counts)]
+        return torch.cat(rows)
+    chosen = torch.from_numpy(_leading(counts, most)).to(draft_probs.device)
+    return verifier.sample(draft_probs, most, rng).reshape(-1)[chosen]
+
+
+@lru_cache(maxsize=4096)
+def _leading(counts: tuple[int, ...], most: int) -> np.ndarray:
+    """Flat places of the first counts[i] entries of each row of a [w, most] array."""
+    return np.concatenate([row * most + np.arange(count) for row, count in enumerate(counts)])

@@ -1,0 +1,68 @@
+"""Rules that bias the output, each by a mistake that has been made: the checks must see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from runtime.randomness import source_of
+from runtime.verifiers import MostProbable, Random, RecursiveRejection
+
+
+@dataclass(frozen=True)
+class DraftNotRenormalised(RecursiveRejection):
+    """Recursive rejection whose second and later children are tested against q itself instead of
+    the draft distribution they were drawn from."""
+
+    name: str = "draft-not-renormalised"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        rng = source_of(rng)
+        residual = p / p.sum()
+        for rank, token in enumerate(drafts.tolist()):
+            if rng.accept(float(residual[token]), float(q[token])):
+                return rank, token
+            left = (residual - q).clamp(min=0)
+            if not float(left.sum()) > 0:
+                return rank, token
+            residual = left / left.sum()
+        return -1, int(rng.categorical(residual))
+
+
+@dataclass(frozen=True)
+class UnlikelyDropped(RecursiveRejection):
+    """Recursive rejection that forgets drafted tokens for their own small probability."""
+
+    name: str = "unlikely-dropped"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        kept = (q[drafts] >= 0.3).nonzero().flatten()
+        rank, token = super().verify(p, q, drafts[kept], rng)
+        return (int(kept[rank]) if rank >= 0 else -1), token
+
+
+@dataclass(frozen=True)
+class ResidualIsTarget(RecursiveRejection):
+    """Recursive rejection that samples from p after rejecting everything."""
+
+    name: str = "residual-is-target"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        rank, token = super().verify(p, q, drafts, rng)
+        return (rank, token) if rank >= 0 else (-1, int(source_of(rng).categorical(p)))
+
+
+@dataclass(frozen=True)
+class GreedyTarget(MostProbable):
+    """`topk` that takes the target's most probable token instead of sampling one."""
+
+    name: str = "greedy-target"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        one_hot = torch.zeros_like(p).index_fill(0, p.argmax(), 1.0)
+        return super().verify(one_hot, q, drafts, rng)
+
+
+BROKEN = (DraftNotRenormalised(), UnlikelyDropped(), ResidualIsTarget(), GreedyTarget())

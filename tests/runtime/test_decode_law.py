@@ -1,0 +1,146 @@
+"""The whole decode loop emits what autoregressive sampling of the target emits: the same law.
+
+Exactly, by enumerating every random decision of several steps, and statistically, with the real
+source of randomness, on a larger vocabulary.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from planner import Tree
+from planner.profile import Sampling
+from runtime import VERIFIERS, Session, StaticTree, TableModel, distribution
+from runtime.randomness import seeded_source
+from tests.runtime.broken_rules import BROKEN, UnlikelyDropped
+from tests.runtime.exact_source import law
+
+EXACT = 1e-12
+SAMPLING = Sampling(temperature=0.9)
+PROMPT = [1, 0]
+
+TREES = {
+    "lone root": [-1],
+    "chain of 1": [-1, 0],
+    "chain of 3": [-1, 0, 1, 2],
+    "two children": [-1, 0, 0],
+    "a leaf beside a branch": [-1, 0, 0, 1],
+    "the second child branches": [-1, 0, 0, 2, 2],
+    "uneven levels": [-1, 0, 0, 1, 2, 2],
+}
+
+# A full run of the statistical tests: ESPALIER_SEQUENCES=1000000 pytest tests/runtime
+NUM_SEQUENCES = int(os.environ.get("ESPALIER_SEQUENCES", "20000"))
+LEVEL = 1e-5
+"""Chance that a lossless loop fails the statistical test of one rule."""
+
+
+def table(num_tokens: int, *, seed: int, order: int = 2, scale: float = 1.5) -> TableModel:
+    """A random model in float64 with a few impossible tokens."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn([num_tokens] * (order + 1), generator=rng, dtype=torch.float64) * scale
+    holes = torch.rand(logits.shape, generator=rng) < 0.15
+    holes[..., seed % num_tokens] = False
+    return TableModel(logits.masked_fill(holes, -torch.inf))
+
+
+def autoregressive_law(target: TableModel, num_new: int) -> dict[tuple[int, ...], float]:
+    """P(sequence) as the product of the target's own distributions."""
+    found = {}
+    for sequence in product(range(target.vocab_size), repeat=num_new):
+        probability = 1.0
+        for place, token in enumerate(sequence):
+            text = torch.tensor([*PROMPT, *sequence[:place]])
+            logits = target.forward(text, torch.arange(len(text)), target.new_cache(0))
+            probability *= float(distribution(logits[-1], SAMPLING)[token])
+        if probability > 0:
+            found[sequence] = probability
+    return found
+
+
+def decode(target, draft, rule, policy, num_new, rng, whole=False) -> tuple[int, ...]:
+    """`num_new` tokens; `whole` trees are drafted to the last, though not all tokens are used."""
+    session = Session(target, draft, verifier=rule, sampling=SAMPLING, rng=rng)
+    session.prefill(PROMPT)
+    while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
+        session.step(policy, max_tokens=None if whole else left)
+    return tuple(session.tokens[len(PROMPT) :][:num_new])
+
+
+def loop_law(num_tokens, rule, parents, num_new, *, whole=False) -> tuple[dict, dict]:
+    """(the law of the loop, the law of the target) over sequences of `num_new` tokens."""
+    target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
+    policy = StaticTree(Tree(parents))
+    got = law(lambda rng: decode(target, draft, rule, policy, num_new, rng, whole))
+    return got, autoregressive_law(target, num_new)
+
+
+def distance(got: dict, expected: dict) -> float:
+    return max(abs(got.get(key, 0.0) - expected.get(key, 0.0)) for key in got.keys() | expected)
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
+def test_law_of_three_tokens_is_the_targets(rule, name):
+    """One to three steps over a vocabulary of three, trees cut to the tokens still wanted."""
+    assert distance(*loop_law(3, rule, TREES[name], 3)) < EXACT
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
+def test_law_of_five_tokens_is_the_targets(rule, name):
+    """One to five steps over a vocabulary of two: the caches are kept and used again."""
+    assert distance(*loop_law(2, rule, TREES[name], 5)) < EXACT
+
+
+@pytest.mark.parametrize("name", ["chain of 3", "two children", "a leaf beside a branch"])
+@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
+def test_law_is_the_targets_when_every_tree_is_drafted_whole(rule, name):
+    assert distance(*loop_law(3, rule, TREES[name], 2, whole=True)) < EXACT
+
+
+@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.name)
+def test_the_exact_check_sees_a_biased_rule(rule):
+    assert distance(*loop_law(3, rule, TREES["two children"], 2)) > 1e-3
+
+
+def chi_square(rule, parents, num_sequences: int) -> float:
+    """p-value of so many decoded texts of 3 tokens under the target's law, cells under 5 merged."""
+    num_tokens, num_new = 5, 3
+    target, draft = table(num_tokens, seed=2), table(num_tokens, seed=3, order=1)
+    exact = autoregressive_law(target, num_new)
+    policy, rng = StaticTree(Tree(parents)), seeded_source(0, torch.device("cpu"))
+    session = Session(target, draft, verifier=rule, sampling=SAMPLING, rng=rng)
+    session.prefill(PROMPT)
+    counts: Counter[tuple[int, ...]] = Counter()
+    for _ in range(num_sequences):
+        session.rewind(len(PROMPT))
+        while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
+            session.step(policy, max_tokens=left)
+        counts[tuple(session.tokens[len(PROMPT) :][:num_new])] += 1
+    if not counts.keys() <= exact.keys():
+        return 0.0
+    expected = np.array(list(exact.values())) * num_sequences
+    observed = np.array([counts[sequence] for sequence in exact])
+    rare = expected < 5
+    expected = np.append(expected[~rare], expected[rare].sum())
+    observed = np.append(observed[~rare], observed[rare].sum())
+    filled = expected > 0
+    statistic = ((observed - expected)[filled] ** 2 / expected[filled]).sum()
+    return float(chi2.sf(statistic, filled.sum() - 1))
+
+
+@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
+def test_sequences_follow_the_targets_law(rule):
+    assert chi_square(rule, TREES["uneven levels"], NUM_SEQUENCES) > LEVEL
+
+
+def test_the_statistical_check_sees_a_biased_rule():
+    assert chi_square(UnlikelyDropped(), TREES["uneven levels"], NUM_SEQUENCES // 4) < LEVEL

@@ -1,0 +1,70 @@
+"""Logits become the distribution that Hugging Face's warpers make of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from planner.profile import Sampling
+from runtime import distribution
+
+SETTINGS = [
+    Sampling(temperature=1.0),
+    Sampling(temperature=0.6),
+    Sampling(temperature=1.7, top_k=5),
+    Sampling(temperature=1.0, top_k=1),
+    Sampling(temperature=1.0, top_k=1000),
+    Sampling(temperature=1.0, top_p=0.9),
+    Sampling(temperature=0.7, top_p=0.01),
+    Sampling(temperature=1.3, top_k=20, top_p=0.8),
+]
+
+
+@pytest.mark.parametrize("num_tokens", [1, 2, 63, 100])
+@pytest.mark.parametrize("sampling", SETTINGS, ids=str)
+def test_distribution_is_that_of_the_warpers(sampling, num_tokens):
+    logits = 3 * torch.randn(7, num_tokens, generator=torch.Generator().manual_seed(num_tokens))
+    warped = TemperatureLogitsWarper(sampling.temperature)(None, logits)
+    if sampling.top_k:
+        warped = TopKLogitsWarper(sampling.top_k)(None, warped)
+    if sampling.top_p < 1:
+        warped = TopPLogitsWarper(sampling.top_p)(None, warped)
+    assert torch.equal(distribution(logits, sampling), warped.softmax(-1))
+
+
+def test_top_p_keeps_the_token_that_crosses():
+    logits = torch.tensor([0.5, 0.3, 0.2]).log()
+    kept = distribution(logits, Sampling(temperature=1.0, top_p=0.6))
+    assert kept.tolist() == pytest.approx([0.625, 0.375, 0.0])
+
+
+def test_top_k_keeps_ties():
+    logits = torch.tensor([1.0, 1.0, 0.0, 1.0])
+    kept = distribution(logits, Sampling(temperature=1.0, top_k=2))
+    assert kept.tolist() == pytest.approx([1 / 3, 1 / 3, 0.0, 1 / 3])
+
+
+@pytest.mark.parametrize("extra", [{}, {"top_k": 3}, {"top_p": 0.5}])
+def test_temperature_zero_is_the_most_probable_token(extra):
+    logits = torch.randn(2, 3, 17)
+    one_hot = distribution(logits, Sampling(temperature=0.0, **extra))
+    assert torch.equal(one_hot.argmax(-1), logits.argmax(-1))
+    assert torch.equal(one_hot.sum(-1), torch.ones(2, 3))
+    assert torch.equal(one_hot.max(-1).values, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_logits_are_processed_in_single_precision(dtype):
+    logits = torch.randn(3, 50).to(dtype)
+    sampling = Sampling(temperature=0.8, top_k=10, top_p=0.9)
+    probs = distribution(logits, sampling)
+    assert probs.dtype == torch.float32
+    assert torch.equal(probs, distribution(logits.float(), sampling))
+
+
+def test_rows_do_not_influence_one_another():
+    logits = torch.randn(5, 31)
+    sampling = Sampling(temperature=0.8, top_k=10, top_p=0.9)
+    rows = torch.stack([distribution(row, sampling) for row in logits])
+    assert torch.equal(distribution(logits, sampling), rows)
