@@ -74,7 +74,7 @@ DRAFT = Shape(hidden=128, layers=1, heads=4, kv_heads=2, head_dim=32, intermedia
 RECIPES = {
     "full": Recipe(
         target=Training(TARGET, (Phase(1150, 16, 256), Phase(100, 4, 1024)), 8e-3),
-        distilled=Training(DRAFT, (Phase(1000, 16, 256), Phase(60, 4, 1024)), 1e-2),
+        distilled=Training(DRAFT, (Phase(1320, 16, 256), Phase(80, 4, 1024)), 1e-2),
         plain=Training(DRAFT, (Phase(250, 16, 256), Phase(20, 4, 1024)), 1e-2),
         num_samples=1024,
         sample_length=256,
