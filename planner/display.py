@@ -142,7 +142,7 @@ def _costs_table(costs: Costs) -> Table:
     for name, curve in (
         ("verify, ms", costs.verify),
         ("draft pass, ms", costs.draft),
-        ("overhead, ms", costs.overhead),
+        *((f"overhead {verifier}, ms", curve) for verifier, curve in costs.overhead.items()),
     ):
         times = dict(zip(curve.counts, curve.median_ms, strict=True))
         table.add_row(name, *(f"{times[n]:.3g}" if n in times else "" for n in counts))
@@ -162,7 +162,7 @@ def _acceptance_table(entries: list[Acceptance]) -> Table:
         table.add_column(heading, justify="left" if heading[0].isalpha() else "right")
     for entry in entries:
         mean = entry.mean()
-        shown = [f"{rate:.3f}" for rate in mean[:most]]
+        shown = [f"{rate:.3f}" for rate in mean[:most]] + [""] * (most - len(mean))
         table.add_row(str(entry.sampling), entry.verifier, *shown, f"{mean.sum():.3f}")
     return table
 

@@ -17,19 +17,44 @@ from .tree import Tree
 class VerifierTraits:
     """What planning must know of a verifier; the verifier itself lives in `runtime.verifiers`."""
 
-    max_children: int | None
-    """Most children of one node that the method can serve; None: any number."""
-    incremental: bool
-    """May siblings be drawn one at a time, deciding in between whether to draw another?"""
-    deterministic: bool
-    """Are the children a function of the draft's distribution (no sampling)?"""
     summary: str
+    max_children: int | None = None
+    """Most children of one node that the method can serve; None: any number."""
+    incremental: bool = True
+    """May siblings be drawn one at a time, deciding in between whether to draw another?"""
+    nested: bool = True
+    """Is the first part of a sample of k children a sample of fewer children?"""
+    distinct: bool = True
+    """Are the children of one node different tokens?"""
+    deterministic: bool = False
+    """Are the children a function of the draft's distribution (no sampling)?"""
+    by_rank_alone: bool = True
+    """Does a child's acceptance depend on its rank alone?  If not, but on how many siblings it has
+    too, no acceptance vector describes the method: it can be decoded with, but not planned."""
 
 
 VERIFIER_TRAITS: dict[str, VerifierTraits] = {
-    "rrsw": VerifierTraits(None, True, False, "recursive rejection, without replacement (Sequoia)"),
-    "topk": VerifierTraits(None, True, True, "the draft's most probable tokens, target sampled"),
-}
+    "chain": VerifierTraits("one draw, plain speculative sampling", max_children=1),
+    "naive": VerifierTraits("independent draws, target sampled", distinct=False),
+    "topk": VerifierTraits(
+        "the draft's most probable tokens, target sampled", deterministic=True
+    ),
+    "rrs": VerifierTraits("recursive rejection, independent draws (SpecInfer)", distinct=False),
+    "kseq": VerifierTraits(
+        "K-sequential selection, independent draws (SpecTr)",
+        incremental=False, distinct=False, by_rank_alone=False,
+    ),
+    "rrsw": VerifierTraits("recursive rejection, without replacement (Sequoia)"),
+    "spechub": VerifierTraits(
+        "pairs with the draft's most probable token (SpecHub)",
+        max_children=2, incremental=False, nested=False, by_rank_alone=False,
+    ),
+    "lookahead": VerifierTraits("rejection in pairs, without replacement", incremental=False),
+}  # fmt: skip
+
+
+GREEDY_RULE = "topk"
+"""At temperature 0 every verifier is this rule: it is what decoding uses there."""
 
 
 class TreeDrafting(Part):

@@ -107,7 +107,9 @@ class Costs(Part):
     context: int = Field(ge=0)
     verify: Curve = Field(description="target pass over n tree nodes, by num_nodes")
     draft: Curve = Field(description="draft pass over one level and sampling, by width")
-    overhead: Curve = Field(description="acceptance walk, cache keeping, by num_nodes")
+    overhead: dict[str, Curve] = Field(
+        min_length=1, description="by verifier: acceptance walk, cache keeping, by num_nodes"
+    )
     target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
     draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
 

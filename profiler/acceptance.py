@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from planner.plan import GREEDY_RULE
 from planner.profile import Acceptance, PromptAcceptance, Sampling
 from runtime.models import LanguageModel
 from runtime.sampling import distribution
@@ -14,9 +15,6 @@ from runtime.sampling import distribution
 from .continuations import sample_continuations
 from .journal import Piece
 from .traces import TRACERS, Traces
-
-GREEDY_RULE = "topk"
-"""At temperature 0 every verifier is this rule (see `runtime.verifiers`)."""
 
 
 def measure_acceptance(
@@ -33,7 +31,7 @@ def measure_acceptance(
 
     One batched generation by the target, then one pass of each model over each text.  Returns the
     arrays "num_positions" int64 [prompts] and, for each rule traced, "RULE/expected" and
-    "RULE/emitted", float32 [sum of num_positions, num_ranks].
+    "RULE/emitted", float32 [sum of num_positions, num_ranks], of one rank only for a chain.
     """
     texts = sample_continuations(target, prompts, sampling, num_tokens, seed)
     rules = [GREEDY_RULE] if sampling.temperature == 0 else list(TRACERS)

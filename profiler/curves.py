@@ -27,6 +27,8 @@ from .trees import broom, grid, typical_tree
 
 LONE_ROOT = Tree([-1])
 WARM_UP_MS = 300.0
+FEW_SIZES = (2, 8, 32)
+"""And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ class CostGrid:
         return cls(tuple(grid(max_nodes)), tuple(grid(widest)))
 
     @property
+    def few_nodes(self) -> tuple[int, ...]:
+        """Some of `num_nodes`, from the smallest tree that is drafted to the largest."""
+        largest = self.num_nodes[-1]
+        return tuple(sorted({min(size, largest) for size in (*FEW_SIZES, largest)}))
+
+    @property
     def depth(self) -> int:
         """Of the deepest tree that is timed."""
         return max(2, *(typical_tree(n).depth for n in self.num_nodes))
@@ -51,7 +59,9 @@ class CostGrid:
 class CostSweeps:
     """Sweeps over one grid at one context length.
 
-    text  token ids, at least `context` of them: what stands in the caches
+    text       token ids, at least `context` of them: what stands in the caches
+    verifiers  whose acceptance walks are timed: the first one's at every size and with everything
+               else, the others' at a few sizes.  A chain's walk is timed on the same trees.
     """
 
     def __init__(
@@ -63,12 +73,12 @@ class CostSweeps:
         grid: CostGrid,
         sampling: Sampling,
         *,
-        verifier: str,
+        verifiers: Sequence[str],
         seed: int,
     ) -> None:
-        self.context, self.grid = context, grid
+        self.context, self.grid, self.verifiers = context, grid, tuple(verifiers)
         rng = seeded_source(seed, target.device)
-        rule = VERIFIERS[verifier]
+        rule = VERIFIERS[verifiers[0]]
         self._pair = Session(target, draft, verifier=rule, sampling=sampling, rng=rng)
         self._draft = Session(draft, None, verifier=rule, sampling=sampling, rng=rng)
         for session in (self._pair, self._draft):
@@ -86,24 +96,30 @@ class CostSweeps:
         """One repetition: milliseconds by name, float64 [number of counts] each."""
         times = {
             "verify": np.full(len(self.grid.num_nodes), np.nan),
-            "overhead": np.full(len(self.grid.num_nodes), np.nan),
             "draft": np.full(len(self.grid.widths), np.nan),
             "target_step": np.full(1, np.nan),
             "draft_step": np.full(1, np.nan),
         }
+        for verifier, sizes in self._walks().items():
+            times[f"overhead/{verifier}"] = np.full(len(sizes), np.nan)
         for kind, place in self._order.permutation(self._tasks()):
             index = int(place)
             if kind == "nodes":
                 step = self._run(self._pair, typical_tree(self.grid.num_nodes[index]))
                 times["verify"][index] = step.verify_ms
-                times["overhead"][index] = step.total_ms - step.verify_ms - sum(step.draft_ms)
+                times[f"overhead/{self.verifiers[0]}"][index] = _overhead_ms(step)
             elif kind == "width":
                 step = self._run(self._pair, broom(self.grid.widths[index]))
                 times["draft"][index] = step.draft_ms[1]
             elif kind == "target":
                 times["target_step"][0] = self._run(self._pair, LONE_ROOT).total_ms
-            else:
+            elif kind == "draft":
                 times["draft_step"][0] = self._run(self._draft, LONE_ROOT).total_ms
+            else:
+                self._pair.use(VERIFIERS[kind])
+                step = self._run(self._pair, typical_tree(self.grid.few_nodes[index]))
+                self._pair.use(VERIFIERS[self.verifiers[0]])
+                times[f"overhead/{kind}"][index] = _overhead_ms(step)
         return times
 
     def costs(self, sweeps: Sequence[Piece]) -> Costs:
@@ -117,12 +133,20 @@ class CostSweeps:
                 "batch_size": 1,
                 "context": self.context,
                 "verify": of("verify", self.grid.num_nodes),
-                "overhead": of("overhead", self.grid.num_nodes),
+                "overhead": {
+                    verifier: of(f"overhead/{verifier}", sizes)
+                    for verifier, sizes in self._walks().items()
+                },
                 "draft": of("draft", self.grid.widths),
                 "target_step": of("target_step", [1]),
                 "draft_step": of("draft_step", [1]),
             }
         )
+
+    def _walks(self) -> dict[str, tuple[int, ...]]:
+        """The sizes at which each verifier's walk is timed."""
+        first, *others = self.verifiers
+        return {first: self.grid.num_nodes} | dict.fromkeys(others, self.grid.few_nodes)
 
     def _tasks(self) -> list[tuple[str, int]]:
         return [
@@ -130,9 +154,19 @@ class CostSweeps:
             *(("width", index) for index in range(len(self.grid.widths))),
             ("target", 0),
             ("draft", 0),
+            *(
+                (verifier, index)
+                for verifier in self.verifiers[1:]
+                for index in range(len(self.grid.few_nodes))
+            ),
         ]
 
     def _run(self, session: Session, tree: Tree) -> StepRecord:
         step = session.step(StaticTree(tree))
         session.rewind(self.context)
         return step
+
+
+def _overhead_ms(step: StepRecord) -> float:
+    """All of a step but its passes: the acceptance walk, cache keeping, bookkeeping."""
+    return step.total_ms - step.verify_ms - sum(step.draft_ms)

@@ -18,9 +18,10 @@ from runtime.models import LanguageModel
 from .acceptance import acceptance_entries, measure_acceptance
 from .curves import CostGrid, CostSweeps
 from .journal import Journal, Piece
+from .traces import TRACERS
 
 TIMED_VERIFIER = "rrsw"
-"""The rule whose walk is timed."""
+"""The rule that everything is timed with; of the others only the walks are, at a few sizes."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _measure_costs(
         context,
         CostGrid.up_to(settings.max_nodes, target.vocab_size),
         settings.samplings[-1],
-        verifier=TIMED_VERIFIER,
+        verifiers=[TIMED_VERIFIER, *(name for name in TRACERS if name != TIMED_VERIFIER)],
         seed=settings.seed,
     )
     warm = False

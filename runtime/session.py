@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from planner.plan import GREEDY_RULE
 from planner.profile import Sampling
 from planner.schema import PlannerError
 
@@ -77,12 +78,18 @@ class Session:
         self.tokens: list[int] = []
         self.max_positions = min(m.max_positions for m in (target, draft) if m is not None)
         greedy = sampling.temperature == 0
-        self._verifier = VERIFIERS["topk"] if greedy else verifier
         self._sampling = sampling
         self._draft_sampling = Sampling(temperature=1.0) if greedy else sampling
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
         self._timed = timed and target.device.type == "cuda"
+        self.use(verifier)
+
+    def use(self, verifier: Verifier) -> None:
+        """Sample and verify with `verifier` from the next step on; at temperature 0 with
+        `GREEDY_RULE`, whatever is asked for."""
+        greedy = self._sampling.temperature == 0
+        self._verifier = VERIFIERS[GREEDY_RULE] if greedy else verifier
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int]) -> float:
@@ -247,7 +254,7 @@ def _sampled_children(
     most = max(counts)
     if min(counts) == most:
         return verifier.sample(draft_probs, most, rng).reshape(-1)
-    if not verifier.incremental:
+    if not verifier.nested:
         rows = [verifier.sample(draft_probs[i], k, rng) for i, k in enumerate(counts)]
         return torch.cat(rows)
     chosen = torch.from_numpy(_leading(counts, most)).to(draft_probs.device)

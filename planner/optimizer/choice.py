@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from ..plan import VERIFIER_TRAITS, MadeFrom, Plan, TreeDrafting
+from ..plan import GREEDY_RULE, VERIFIER_TRAITS, MadeFrom, Plan, TreeDrafting
 from ..profile import Acceptance, Profile, Sampling
 from ..schema import PlannerError
 from ..tree import Tree
@@ -94,11 +94,12 @@ def rank_candidates(
     Ties go to fewer nodes, then to verifiers that need no sampling, then to the first name.
     """
     solvers = _solvers(solver)
-    entries = _entries(profile, _sampling(profile, temperature), verifier)
-    costs = step_costs(profile, batch_size=batch_size, context=context)
-    limits = _limits(costs, max_nodes, max_depth)
+    sampling = _sampling(profile, temperature)
     candidates: list[Candidate] = []
-    for entry in entries:
+    for entry in _entries(profile, sampling, verifier):
+        rule = GREEDY_RULE if sampling.temperature == 0 else entry.verifier
+        costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
+        limits = _limits(costs, max_nodes, max_depth)
         candidates += _graded(solvers, entry.verifier, recorded(profile, entry), costs, limits)
     candidates.sort(key=_order)
     lone = [candidate for candidate in candidates if candidate.tree.num_nodes == 1]
@@ -170,7 +171,7 @@ def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accept
     known = {
         entry.verifier: entry
         for entry in reversed(profile.acceptance)  # the first of a kind stands
-        if entry.sampling == sampling and entry.verifier in VERIFIER_TRAITS
+        if entry.sampling == sampling and _plannable(entry.verifier)
     }
     if verifier == "auto" and known:
         return [known[name] for name in sorted(known)]
@@ -180,6 +181,12 @@ def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accept
         f"verifier: got {verifier!r}, but at {sampling} the profile measured only "
         f"{', '.join(sorted(known)) or 'verifiers unknown here'}; expected auto or one of these"
     )
+
+
+def _plannable(verifier: str) -> bool:
+    """Is the verifier known, and does an acceptance vector describe it?"""
+    traits = VERIFIER_TRAITS.get(verifier)
+    return traits is not None and traits.by_rank_alone
 
 
 def _limits(costs: StepCosts, max_nodes: int | None, max_depth: int | None) -> Limits:

@@ -75,13 +75,14 @@ class TimeTable:
 
 @dataclass(frozen=True)
 class StepCosts:
-    """What a step costs at one batch size and one context length."""
+    """What a step costs at one batch size and one context length, under one verifier."""
 
     batch_size: int
     context: int
     verify: TimeTable
     draft: TimeTable
     overhead: TimeTable
+    """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
 
     @property
@@ -135,8 +136,14 @@ class StepCosts:
         return self.step(tree).ms
 
 
-def step_costs(profile: Profile, *, batch_size: int = 1, context: int | None = None) -> StepCosts:
-    """The cost model at one batch size and context; None: the first measured one's.
+def step_costs(
+    profile: Profile,
+    *,
+    verifier: str | None = None,
+    batch_size: int = 1,
+    context: int | None = None,
+) -> StepCosts:
+    """The cost model of one verifier at one batch size and context; None: the first measured.
 
     Raises PlannerError, listing what there is, where the profile measured nothing of the kind.
     """
@@ -146,7 +153,7 @@ def step_costs(profile: Profile, *, batch_size: int = 1, context: int | None = N
         raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
     context = entries[0].context if context is None else context
     first, second, weight = _around(entries, context)
-    one, two = _tables(first), _tables(second)
+    one, two = (_tables(entry, verifier) for entry in (first, second))
     verify, draft, overhead, step = (_between(a, b, weight) for a, b in zip(one, two, strict=True))
     return StepCosts(batch_size, context, verify, draft, overhead, step(step.first))
 
@@ -184,11 +191,19 @@ def _around(entries: Sequence[Costs], context: int) -> tuple[Costs, Costs, float
     return first, second, (context - first.context) / span if span else 0.0
 
 
-def _tables(costs: Costs) -> tuple[TimeTable, TimeTable, TimeTable, TimeTable]:
+def _tables(
+    costs: Costs, verifier: str | None
+) -> tuple[TimeTable, TimeTable, TimeTable, TimeTable]:
+    verifier = next(iter(costs.overhead)) if verifier is None else verifier
+    if verifier not in costs.overhead:
+        raise PlannerError(
+            f"verifier: got {verifier!r}, but the profile timed only {', '.join(costs.overhead)}; "
+            "choose one of these, or profile again"
+        )
     return (
         _table(costs.verify, "tree size (verify)"),
         _table(costs.draft, "level width (draft)"),
-        _table(costs.overhead, "tree size (overhead)"),
+        _table(costs.overhead[verifier], "tree size (overhead)"),
         _table(costs.target_step, "tokens (target_step)"),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from planner.plan import VERIFIER_TRAITS
 from planner.profile import (
     Acceptance,
     Costs,
@@ -62,7 +63,7 @@ def costs(
         context=context,
         verify=curve(counts, verify, spread=spread),
         draft=curve(counts, draft, spread=spread),
-        overhead=curve(counts, overhead, spread=spread),
+        overhead={name: curve(counts, overhead, spread=spread) for name in VERIFIER_TRAITS},
         target_step=curve([1], lambda n: step, spread=spread),
         draft_step=curve([1], lambda n: draft(1), spread=spread),
     )

@@ -212,6 +212,23 @@ def test_the_better_verifier_is_chosen_and_a_wish_is_obeyed():
     assert solve(profile, verifier="topk").verifier == "topk"
 
 
+def test_a_verifier_that_no_vector_describes_is_passed_over():
+    entries = [random_traces(0, "rrsw", scale=0.5), random_traces(0, "kseq")]
+    assert solve(made(entries=entries)).verifier == "rrsw"
+    with pytest.raises(PlannerError, match=r"verifier: got .kseq"):
+        solve(made(entries=entries), verifier="kseq")
+
+
+def test_a_slow_verifier_has_to_earn_its_time():
+    """Look-ahead accepts a little more here, and is chosen unless its walk takes too long."""
+    entries = [random_traces(0, "rrsw", scale=0.95), random_traces(0, "lookahead")]
+    for overhead, chosen in ((0.1, "lookahead"), (5.0, "rrsw")):
+        costs = factory.costs()
+        slow = factory.curve([1, 32], lambda n, ms=overhead: ms)
+        costs = costs.model_copy(update={"overhead": costs.overhead | {"lookahead": slow}})
+        assert solve(made(costs, entries=entries)).verifier == chosen
+
+
 def test_temperature_picks_the_entries():
     entries = [
         random_traces(0, "rrsw", temperature=1.0, scale=0.5),

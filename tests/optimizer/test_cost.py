@@ -115,9 +115,19 @@ def test_spread_widens_the_speedup():
     assert widths == sorted(set(widths))
 
 
+def test_every_verifier_has_an_overhead_of_its_own():
+    slow = factory.curve(list(BUMPY), lambda n: 3.0)
+    costs = bumpy(overhead=lambda n: 1.0)
+    made = profile(costs.model_copy(update={"overhead": costs.overhead | {"lookahead": slow}}))
+    tree = Tree([-1, 0])
+    steps = [step_costs(made, verifier=rule).step_ms(tree) for rule in ("rrsw", "lookahead")]
+    assert steps[1] - steps[0] == pytest.approx(2.0, rel=16 * EPS)
+
+
 @pytest.mark.parametrize(
     ("call", "fault"),
     [
+        (lambda p: step_costs(p, verifier="luck"), "verifier: got 'luck', but .* only chain, "),
         (lambda p: step_costs(p, batch_size=3), "batch_size: got 3, but .* only 1, 8"),
         (lambda p: step_costs(p, context=99), "context: got 99, .*contexts 100, 300"),
         (lambda p: step_costs(p, context=301), "context: got 301, .*contexts 100, 300"),

@@ -12,6 +12,7 @@ from profiler import Settings, discard_pieces, measure_profile
 from profiler import measure as measure_module
 from profiler.continuations import one_by_one, sample_continuations
 from profiler.curves import CostSweeps
+from profiler.traces import TRACERS
 from profiler.trees import broom, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
@@ -43,10 +44,16 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
     assert profile.costs[0].draft.counts == [1, 2, 3]
     assert profile.costs[0].verify.repeats == 3
     kinds = [(entry.sampling.temperature, entry.verifier) for entry in profile.acceptance]
-    assert kinds == [(0.0, "rrsw"), (0.0, "topk"), (1.0, "rrsw"), (1.0, "topk")]
+    assert kinds == [(temperature, rule) for temperature in (0.0, 1.0) for rule in TRACERS]
+    for costs in profile.costs:
+        assert costs.overhead.keys() == TRACERS.keys()
+        assert costs.overhead["rrsw"].counts == [1, 2, 3, 4, 6]
+        assert all(costs.overhead[rule].counts == [2, 6] for rule in TRACERS if rule != "rrsw")
     for entry in profile.acceptance:
         expected, emitted = profile.traces(entry)
-        assert expected.shape == emitted.shape == (21, 3)
+        assert expected.shape == emitted.shape == (21, entry.num_ranks)
+        lone = entry.verifier == "chain" and entry.sampling.temperature > 0
+        assert entry.num_ranks == (1 if lone else 3)
         assert [prompt.num_positions for prompt in entry.prompts] == [7, 7, 7]
         for index, prompt in enumerate(entry.prompts):
             rows = expected[7 * index : 7 * index + 7].astype(np.float64)
@@ -55,8 +62,8 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
 
 def test_at_temperature_zero_every_rule_is_the_greedy_one(pair):
     profile = measure_profile(*pair, PROMPTS, SMALL)
-    first, second = (profile.traces(entry) for entry in profile.acceptance[:2])
-    assert np.array_equal(first[1], second[1])
+    first, *others = (profile.traces(entry) for entry in profile.acceptance[: len(TRACERS)])
+    assert all(np.array_equal(first[1], other[1]) for other in others)
     assert set(np.unique(first[1])) <= {0.0, 1.0}
 
 

@@ -16,8 +16,6 @@ class DraftNotRenormalised(RecursiveRejection):
     """Recursive rejection whose second and later children are tested against q itself instead of
     the draft distribution they were drawn from."""
 
-    name: str = "draft-not-renormalised"
-
     def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
         rng = source_of(rng)
         residual = p / p.sum()
@@ -35,8 +33,6 @@ class DraftNotRenormalised(RecursiveRejection):
 class UnlikelyDropped(RecursiveRejection):
     """Recursive rejection that forgets drafted tokens for their own small probability."""
 
-    name: str = "unlikely-dropped"
-
     def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
         kept = (q[drafts] >= 0.3).nonzero().flatten()
         rank, token = super().verify(p, q, drafts[kept], rng)
@@ -47,8 +43,6 @@ class UnlikelyDropped(RecursiveRejection):
 class ResidualIsTarget(RecursiveRejection):
     """Recursive rejection that samples from p after rejecting everything."""
 
-    name: str = "residual-is-target"
-
     def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
         rank, token = super().verify(p, q, drafts, rng)
         return (rank, token) if rank >= 0 else (-1, int(source_of(rng).categorical(p)))
@@ -57,8 +51,6 @@ class ResidualIsTarget(RecursiveRejection):
 @dataclass(frozen=True)
 class GreedyTarget(MostProbable):
     """`topk` that takes the target's most probable token instead of sampling one."""
-
-    name: str = "greedy-target"
 
     def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
         one_hot = torch.zeros_like(p).index_fill(0, p.argmax(), 1.0)

@@ -91,7 +91,7 @@ def test_files_that_are_no_documents(tmp_path):
         (lambda c: c["drafting"].update(parents=[-1, 0, 1, 0]), "level order"),
         (lambda c: c["drafting"].update(parents="chain"), "drafting.parents: got 'chain'"),
         (lambda c: c["drafting"].update(kind="bush"), "drafting.kind: got 'bush'"),
-        (lambda c: c.update(verifier="hope"), "expected verifier one of rrsw"),
+        (lambda c: c.update(verifier="hope"), "expected verifier one of chain, naive"),
         (lambda c: c["sampling"].update(temperature=-1), "sampling.temperature: got -1"),
         (lambda c: c["sampling"].update(temperature=float("nan")), "sampling.temperature: got nan"),
         (lambda c: c["sampling"].update(temperature="hot"), "sampling.temperature: got 'hot'"),
@@ -196,7 +196,7 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_partial_one(call, tmp_path
 def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
     from planner import plan as plan_module
 
-    narrow = plan_module.VerifierTraits(2, False, False, "two children at most")
+    narrow = plan_module.VerifierTraits("two children at most", max_children=2)
     monkeypatch.setitem(plan_module.VERIFIER_TRAITS, "narrow", narrow)
     content = plan_content() | {"verifier": "narrow"}
     assert Plan.parse(content, "x").verifier == "narrow"

@@ -1,0 +1,124 @@
+"""Rules whose children are drawn independently from the draft's distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..randomness import source_of
+from .base import Random, Rule, normalised, sampled, tried
+
+TOLERANCE, MOST_TRIALS = 1e-13, 100
+"""Of the search for the factor of `SequentialSelection`; some ten trials are enough."""
+
+
+class _Independent(Rule):
+    """k independent draws from q; the same token may come twice."""
+
+    def sample(self, q: Tensor, k: int, rng: Random) -> Tensor:
+        return source_of(rng).with_replacement(q, k)
+
+
+@dataclass(frozen=True)
+class Naive(_Independent):
+    """The target's token is sampled first, and accepted if it is a child.
+
+    Lossless for any children at all, since they are not looked at before the token is sampled.
+    """
+
+    name: str = "naive"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        token = sampled(p, source_of(rng))
+        children = drafts.tolist()
+        return (children.index(token) if token in children else -1), token
+
+
+@dataclass(frozen=True)
+class IndependentRejection(_Independent):
+    """Recursive rejection of independent draws (SpecInfer, Algorithm 2).
+
+    R starts as p; the child x is accepted with probability R(x)/q(x); after a rejection R becomes
+    norm((R - q)+), whatever was rejected.  After the last child a token is sampled from R.
+    """
+
+    name: str = "rrs"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        rng = source_of(rng)
+        residual = p
+        for rank, token in enumerate(drafts.tolist()):
+            left = tried(residual, q, token, rng)
+            if left is None:
+                return rank, token
+            residual = left
+        return -1, sampled(residual, rng)
+
+
+@dataclass(frozen=True)
+class Chain(IndependentRejection):
+    """One child, accepted with probability min(1, p/q) (Leviathan et al., Chen et al., 2023)."""
+
+    name: str = "chain"
+
+
+@dataclass(frozen=True)
+class SequentialSelection(_Independent):
+    """K-SEQ (SpecTr, Algorithm 3): every child is accepted with probability min(1, p / (g q)).
+
+    With b = sum min(q, p/g) the chance of each child, token x comes out of the k trials with
+    probability min(q, p/g)(x) (1 - (1-b)^k) / b; g is the smallest factor for which that stays
+    within p(x) everywhere, the root of 1 - (1-b)^k = g b in [1, k].  What p has beyond it is
+    sampled after the last rejection.  The children are independent of k, their acceptance is not.
+    """
+
+    name: str = "kseq"
+
+    def verify(self, p: Tensor, q: Tensor, drafts: Tensor, rng: Random) -> tuple[int, int]:
+        rng = source_of(rng)
+        if len(drafts) == 0:
+            return -1, sampled(p, rng)
+        target, draft = normalised(p), normalised(q)
+        factor = _kseq_factor(target, draft, len(drafts))
+        for rank, token in enumerate(drafts.tolist()):
+            if rng.accept(float(target[token]), factor * float(draft[token])):
+                return rank, token
+        accepted = torch.minimum(draft, target / factor)
+        chance = float(accepted.sum())
+        trials = (1 - (1 - chance) ** len(drafts)) / chance if chance > 0 else 0.0
+        residual = (target - trials * accepted).clamp_(min=0)
+        return -1, sampled(residual if float(residual.sum()) > 0 else target, rng)
+
+
+def _kseq_factor(p: Tensor, q: Tensor, k: int) -> float:
+    """The factor g, from above: (1 - g b) - (1-b)^k is at most zero at what is returned.
+
+    It falls from g = 1 to g = k; its root is found by false position (the Illinois rule).  Both
+    terms are taken as sums of positive parts: where q is p up to rounding, 1 - b would be noise.
+    """
+
+    def surplus(factor: float) -> float:
+        lack = float((p - factor * q).clamp_(min=0).sum())
+        return lack - float((q - p / factor).clamp_(min=0).sum()) ** k
+
+    low, high = 1.0, float(k)
+    below, above = surplus(low), surplus(high)
+    if below <= 0:
+        return low
+    side = 0
+    for _ in range(MOST_TRIALS):
+        middle = (low * above - high * below) / (above - below) if above < 0 else high
+        if not low < middle < high:
+            break
+        value = surplus(middle)
+        if value > 0:
+            low, below = middle, value
+            above, side = (above / 2 if side == 1 else above), 1
+        else:
+            high, above = middle, value
+            below, side = (below / 2 if side == -1 else below), -1
+        if high - low <= TOLERANCE * k:
+            break
+    return high
