@@ -87,16 +87,19 @@ class CostSweeps:
         times = {
             "verify": np.full(len(self.grid.num_nodes), np.nan),
             "overhead": np.full(len(self.grid.num_nodes), np.nan),
+            "draft_root": np.full(1, np.nan),
             "draft": np.full(len(self.grid.widths), np.nan),
             "target_step": np.full(1, np.nan),
             "draft_step": np.full(1, np.nan),
         }
+        root_passes: list[float] = []
         for kind, place in self._order.permutation(self._tasks()):
             index = int(place)
             if kind == "nodes":
                 step = self._run(self._pair, typical_tree(self.grid.num_nodes[index]))
                 times["verify"][index] = step.verify_ms
                 times["overhead"][index] = step.total_ms - step.verify_ms - sum(step.draft_ms)
+                root_passes += step.draft_ms[:1]
             elif kind == "width":
                 step = self._run(self._pair, broom(self.grid.widths[index]))
                 times["draft"][index] = step.draft_ms[1]
@@ -104,6 +107,7 @@ class CostSweeps:
                 times["target_step"][0] = self._run(self._pair, LONE_ROOT).total_ms
             else:
                 times["draft_step"][0] = self._run(self._draft, LONE_ROOT).total_ms
+        times["draft_root"][0] = np.median(root_passes)
         return times
 
     def costs(self, sweeps: Sequence[Piece]) -> Costs:
@@ -118,6 +122,7 @@ class CostSweeps:
                 "context": self.context,
                 "verify": of("verify", self.grid.num_nodes),
                 "overhead": of("overhead", self.grid.num_nodes),
+                "draft_root": of("draft_root", [1]),
                 "draft": of("draft", self.grid.widths),
                 "target_step": of("target_step", [1]),
                 "draft_step": of("draft_step", [1]),
