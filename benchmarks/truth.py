@@ -1,6 +1,6 @@
 """Does the plan tell the truth?  Predicted and measured tokens per step on unseen prompts.
 
-    python -m benchmarks.truth [-o FILE] [--num-prompts N] [--num-tokens N]
+    python -m benchmarks.truth [-o FILE] [--pair NAME] [--num-prompts N] [--num-tokens N]
 
 Acceptance is recorded on the embedded pairs' profiling prompts; trees of several sizes are then
 decoded on the evaluation prompts.  Prints a Markdown table; `-o` also writes JSON.
@@ -135,12 +135,13 @@ def ratio_error(numerators: list[int], denominators: list[int]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
     parser.add_argument("--num-prompts", type=int, default=64)
     parser.add_argument("--num-tokens", type=int, default=128)
     arguments = parser.parse_args()
     print(HEADER)
     rows = []
-    for pair in PAIRS:
+    for pair in arguments.pair or PAIRS:
         for temperature in TEMPERATURES:
             rows += rows_of(pair, temperature, arguments.num_prompts, arguments.num_tokens)
     worst = max(rows, key=lambda row: abs(row.difference))

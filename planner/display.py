@@ -132,7 +132,7 @@ def _costs_table(costs: Costs) -> Table:
     title = (
         f"batch {costs.batch_size}, context {costs.context}: one token alone "
         f"{costs.target_step.median_ms[0]:.2f} ms (target), {costs.draft_step.median_ms[0]:.2f} ms "
-        "(draft)"
+        f"(draft); first draft pass of a step {costs.draft_root.median_ms[0]:.2f} ms"
     )
     table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0))
     counts = sorted({*costs.verify.counts, *costs.draft.counts})

@@ -106,7 +106,10 @@ class Costs(Part):
     batch_size: Count
     context: int = Field(ge=0)
     verify: Curve = Field(description="target pass over n tree nodes, by num_nodes")
-    draft: Curve = Field(description="draft pass over one level and sampling, by width")
+    draft_root: Curve = Field(
+        description="a step's first draft pass, at the root, right after a target pass; counts [1]"
+    )
+    draft: Curve = Field(description="each later draft pass, with sampling, by the level's width")
     overhead: dict[str, Curve] = Field(
         min_length=1, description="by verifier: acceptance walk, cache keeping, by num_nodes"
     )

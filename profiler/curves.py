@@ -96,18 +96,21 @@ class CostSweeps:
         """One repetition: milliseconds by name, float64 [number of counts] each."""
         times = {
             "verify": np.full(len(self.grid.num_nodes), np.nan),
+            "draft_root": np.full(1, np.nan),
             "draft": np.full(len(self.grid.widths), np.nan),
             "target_step": np.full(1, np.nan),
             "draft_step": np.full(1, np.nan),
         }
         for verifier, sizes in self._walks().items():
             times[f"overhead/{verifier}"] = np.full(len(sizes), np.nan)
+        root_passes: list[float] = []
         for kind, place in self._order.permutation(self._tasks()):
             index = int(place)
             if kind == "nodes":
                 step = self._run(self._pair, typical_tree(self.grid.num_nodes[index]))
                 times["verify"][index] = step.verify_ms
                 times[f"overhead/{self.verifiers[0]}"][index] = _overhead_ms(step)
+                root_passes += step.draft_ms[:1]
             elif kind == "width":
                 step = self._run(self._pair, broom(self.grid.widths[index]))
                 times["draft"][index] = step.draft_ms[1]
@@ -120,6 +123,7 @@ class CostSweeps:
                 step = self._run(self._pair, typical_tree(self.grid.few_nodes[index]))
                 self._pair.use(VERIFIERS[self.verifiers[0]])
                 times[f"overhead/{kind}"][index] = _overhead_ms(step)
+        times["draft_root"][0] = np.median(root_passes)
         return times
 
     def costs(self, sweeps: Sequence[Piece]) -> Costs:
@@ -137,6 +141,7 @@ class CostSweeps:
                     verifier: of(f"overhead/{verifier}", sizes)
                     for verifier, sizes in self._walks().items()
                 },
+                "draft_root": of("draft_root", [1]),
                 "draft": of("draft", self.grid.widths),
                 "target_step": of("target_step", [1]),
                 "draft_step": of("draft_step", [1]),

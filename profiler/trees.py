@@ -37,5 +37,5 @@ def typical_tree(num_nodes: int) -> Tree:
 
 
 def broom(width: int) -> Tree:
-    """A root, `width` children, one child each: its second draft pass has that width."""
-    return Tree([-1] + [0] * width + list(range(1, width + 1)))
+    """A root, `width` children, two children each: its second draft pass has that width."""
+    return Tree([-1] + [0] * width + [1 + child // 2 for child in range(2 * width)])

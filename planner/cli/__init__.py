@@ -12,7 +12,7 @@ import click
 
 from ..schema import PlannerError
 
-COMMANDS = ("profile", "solve", "show", "decode", "schema")
+COMMANDS = ("profile", "solve", "show", "decode", "reproduce", "schema")
 
 
 class Commands(click.Group):

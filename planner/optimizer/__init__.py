@@ -3,7 +3,12 @@
 from .acceptance import Prediction, PromptMeans, Traces, expected_tokens, recorded
 from .choice import NO_SOLVER, SOLVERS, rank_candidates, solve
 from .cost import StepCosts, Time, TimeTable, step_costs
-from .couplings import acceptance_rates, optimal_acceptance
+from .couplings import (
+    EstimatedAcceptance,
+    acceptance_rates,
+    estimated_acceptance,
+    optimal_acceptance,
+)
 from .grading import Candidate, grade
 from .problem import Estimates, Limits, Solver
 from .sequoia import best_tree, frontier
@@ -12,6 +17,7 @@ __all__ = [
     "NO_SOLVER",
     "SOLVERS",
     "Candidate",
+    "EstimatedAcceptance",
     "Estimates",
     "Limits",
     "Prediction",
@@ -23,6 +29,7 @@ __all__ = [
     "Traces",
     "acceptance_rates",
     "best_tree",
+    "estimated_acceptance",
     "expected_tokens",
     "frontier",
     "grade",

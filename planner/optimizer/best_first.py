@@ -38,7 +38,7 @@ class BestFirst:
         return Tree(_level_order(parents)) if len(parents) == num_nodes else None
 
     def drafting_ms(self, draft_ms: np.ndarray) -> np.ndarray:
-        """float64 [max_nodes+1, max_depth+1]: time to draft each of those trees, level by level.
+        """float64 [max_nodes+1, max_depth+1]: time of each tree's draft passes below the root.
 
         draft_ms  float64 [> largest width]  time of one draft pass by width; inf if unknown
         """
@@ -145,7 +145,7 @@ def _sift_up(heap, place, offer, depths):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _drafting_ms(parents, depths, draft_ms):  # type: ignore[no-untyped-def]
-    """Drafting time of the first 1, 2, ... nodes of a pop order."""
+    """Drafting time below the root of the first 1, 2, ... nodes of a pop order."""
     total = np.zeros(len(parents))
     widths = np.zeros(len(parents), np.int64)
     has_children = np.zeros(len(parents), np.bool_)
@@ -155,7 +155,7 @@ def _drafting_ms(parents, depths, draft_ms):  # type: ignore[no-untyped-def]
             has_children[parent] = True
             widths[depths[parent]] += 1
         spent = 0.0  # summed afresh: differences of infinities would be NaN
-        level = 0
+        level = 1
         while level < len(widths) and widths[level] > 0:
             spent += draft_ms[widths[level]]
             level += 1

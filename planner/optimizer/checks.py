@@ -29,16 +29,30 @@ def probabilities(values: Any, name: str) -> np.ndarray:
     return array
 
 
+def numbers(values: Any, name: str) -> np.ndarray:
+    """`values` as an array [..., V], V >= 1, in whatever precision they came; not copied.
+
+    Raises PlannerError.
+    """
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        array = _numbers(values, name)
+    if array.ndim == 0 or array.size == 0:
+        raise PlannerError(
+            f"{name}: got an array of shape {array.shape}, expected [..., V], V >= 1"
+        )
+    return array
+
+
 def distributions(values: Any, name: str) -> np.ndarray:
     """`values` as a fresh float64 [..., V] whose last axis are distributions, V >= 1.
 
     Sums may differ from 1 by rounding; that difference is divided out.  Raises PlannerError.
     """
-    array = _numbers(values, name)
-    if array.ndim == 0 or array.size == 0:
-        raise PlannerError(
-            f"{name}: got an array of shape {array.shape}, expected [..., V], V >= 1"
-        )
+    array = _numbers(numbers(values, name), name)
     _refuse_negative(array, name)
     totals = array.sum(axis=-1, keepdims=True)
     errors = np.abs(totals - 1)

@@ -80,6 +80,7 @@ class StepCosts:
     batch_size: int
     context: int
     verify: TimeTable
+    draft_root: Time
     draft: TimeTable
     overhead: TimeTable
     """The verifier's own walk; the other times do not depend on it."""
@@ -95,7 +96,7 @@ class StepCosts:
         size, widths = tree.num_nodes, tree.widths
         return size == 1 or (
             max(self.verify.first, self.overhead.first) <= size <= self.max_nodes
-            and bool(((widths >= self.draft.first) & (widths <= self.draft.last)).all())
+            and bool(((widths[1:] >= self.draft.first) & (widths[1:] <= self.draft.last)).all())
         )
 
     @property
@@ -108,7 +109,7 @@ class StepCosts:
         return self.verify(num_nodes).ms
 
     def draft_ms(self, width: int) -> float:
-        """One draft pass over a level of `width` expanded nodes, sampling their children."""
+        """One draft pass below the root, over `width` expanded nodes, sampling their children."""
         return self.draft(width).ms
 
     def overhead_ms(self, num_nodes: int) -> float:
@@ -124,7 +125,7 @@ class StepCosts:
         if tree.num_nodes == 1:
             return self.autoregressive
         verify, overhead = self.verify(tree.num_nodes), self.overhead(tree.num_nodes)
-        drafts = [self.draft(int(width)) for width in tree.widths]
+        drafts = [self.draft_root, *(self.draft(int(width)) for width in tree.widths[1:])]
         draft_error = sum(draft.error_ms for draft in drafts)
         return Time(
             verify.ms + sum(draft.ms for draft in drafts) + overhead.ms,
@@ -154,8 +155,18 @@ def step_costs(
     context = entries[0].context if context is None else context
     first, second, weight = _around(entries, context)
     one, two = (_tables(entry, verifier) for entry in (first, second))
-    verify, draft, overhead, step = (_between(a, b, weight) for a, b in zip(one, two, strict=True))
-    return StepCosts(batch_size, context, verify, draft, overhead, step(step.first))
+    verify, root, draft, overhead, step = (
+        _between(a, b, weight) for a, b in zip(one, two, strict=True)
+    )
+    return StepCosts(
+        batch_size=batch_size,
+        context=context,
+        verify=verify,
+        draft_root=root(root.first),
+        draft=draft,
+        overhead=overhead,
+        autoregressive=step(step.first),
+    )
 
 
 def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Estimate:
@@ -191,9 +202,7 @@ def _around(entries: Sequence[Costs], context: int) -> tuple[Costs, Costs, float
     return first, second, (context - first.context) / span if span else 0.0
 
 
-def _tables(
-    costs: Costs, verifier: str | None
-) -> tuple[TimeTable, TimeTable, TimeTable, TimeTable]:
+def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
     verifier = next(iter(costs.overhead)) if verifier is None else verifier
     if verifier not in costs.overhead:
         raise PlannerError(
@@ -202,6 +211,7 @@ def _tables(
         )
     return (
         _table(costs.verify, "tree size (verify)"),
+        _table(costs.draft_root, "passes (draft_root)"),
         _table(costs.draft, "level width (draft)"),
         _table(costs.overhead[verifier], "tree size (overhead)"),
         _table(costs.target_step, "tokens (target_step)"),

@@ -50,7 +50,8 @@ def lookahead_rates(
             nothing_tried = np.zeros(p.shape[1], np.bool_)
             _add_enumerated(p[i], q[i], nothing_tried, 1.0, 0, rates[i])
             continue
-        paths = np.zeros((len(uniforms := path_uniforms(rng, num_children)), num_children))
+        uniforms = path_uniforms(rng, num_children)
+        paths = np.zeros_like(uniforms)
         _fill_paths(p[i], q[i], uniforms, paths)
         rates[i], errors[i] = mean_and_error(paths)
     return rates, errors
@@ -94,20 +95,15 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
     num_children, vocabulary = paths.shape[1], len(p)
     share, second = np.zeros(vocabulary), np.zeros(vocabulary)
     give, take = np.zeros(vocabulary), np.zeros(vocabulary)
-    first_given, first_taken = _fill_handover(
-        p, q, np.zeros(vocabulary, np.bool_), share, second, give, take
-    )
     for path in range(len(paths)):
         target, draft = p.copy(), q.copy()
         tried = np.zeros(vocabulary, np.bool_)
         survival = 1.0
-        given, taken = first_given, first_taken
         for rank in range(0, num_children, 2):
             paths[path, rank] = survival * np.minimum(target, draft).sum()
             if rank + 1 == num_children:
                 break
-            if rank > 0 or path > 0:
-                given, taken = _fill_handover(target, draft, tried, share, second, give, take)
+            given, taken = _fill_handover(target, draft, tried, share, second, give, take)
             paths[path, rank + 1] = survival * given * taken
             if rank + 2 >= num_children:
                 break

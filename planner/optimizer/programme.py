@@ -58,7 +58,7 @@ class Programme:
         return Tree(parents)
 
     def drafting_ms(self, draft_ms: np.ndarray) -> np.ndarray:
-        """float64 [max_nodes+1, max_depth+1]: time to draft each of those trees, level by level.
+        """float64 [max_nodes+1, max_depth+1]: time of each tree's draft passes below the root.
 
         draft_ms  float64 [> largest width]  time of one draft pass by width; inf if unknown
         """
@@ -145,7 +145,7 @@ def _fill_drafting_ms(best, num_children, last_size, settled, draft_ms, table): 
                     widths[levels[parents[node]]] += 1
                 node += 1
             spent = 0.0
-            for width in widths:
+            for width in widths[1:]:
                 if width > 0:
                     spent += draft_ms[width]
             table[num_nodes, depth] = spent

@@ -11,16 +11,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_MAX_ENUMERATED = 1_000_000
-_NUM_PATHS = 32
+from .draws import MAX_ENUMERATED, draw, fill_untried, mean_and_error, path_uniforms
 
 
 def rrsw_rates(
     p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator
-) -> np.ndarray:
-    """float64 [P, num_children]: P(the child of rank r is the accepted one), unconditional."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rates, standard errors), float64 [P, num_children]: by rank, unconditional.
+
+    p, q  float64 [P, V]
+
+    Ranks 0 and 1 are exact; so are the rest where all their paths are enumerated.
+    """
     rates = np.zeros((len(p), num_children))
-    enumerable = p.shape[1] ** num_children <= _MAX_ENUMERATED
+    errors = np.zeros_like(rates)
+    enumerable = p.shape[1] ** num_children <= MAX_ENUMERATED
     for i in range(len(p)):
         if num_children > 2 and enumerable:
             _fill_enumerated(p[i], q[i], rates[i])
@@ -29,11 +34,12 @@ def rrsw_rates(
         if num_children > 1:
             rates[i, 1] = _second_rate(p[i], q[i])
         if num_children > 2:
-            uniforms = rng.random((_NUM_PATHS, num_children - 1))
-            # the first rejected token is spread evenly over its law: less noise, no bias
-            uniforms[:, 0] = (np.arange(_NUM_PATHS) + uniforms[:, 0]) / _NUM_PATHS
-            _fill_sampled(p[i], q[i], uniforms, rates[i])
-    return rates
+            uniforms = path_uniforms(rng, num_children - 1)
+            paths = np.zeros((len(uniforms), num_children))
+            _fill_paths(p[i], q[i], uniforms, paths)
+            mean, error = mean_and_error(paths)
+            rates[i, 2:], errors[i, 2:] = mean[2:], error[2:]
+    return rates, errors
 
 
 def _second_rate(p: np.ndarray, q: np.ndarray) -> float:
@@ -90,50 +96,33 @@ def _fill_enumerated(p, q, rates):  # type: ignore[no-untyped-def]
         weight[rank + 1] = weight[rank] * (draft[rank, x] - target[rank, x])
         target[rank + 1] = target[rank]
         draft[rank + 1] = draft[rank]
-        if _reject(target[rank + 1], draft[rank + 1], x, tried) > 0.0:
+        if _reject(target[rank + 1], draft[rank + 1], tried) > 0.0:
             rank += 1
             token[rank] = 0
             rates[rank] += weight[rank] * np.minimum(target[rank], draft[rank]).sum()
 
 
 @njit(cache=True)
-def _fill_sampled(p, q, uniforms, rates):  # type: ignore[no-untyped-def]
-    """Ranks 2 and up, averaged over sampled sequences of rejected tokens."""
-    num_children, num_paths = len(rates), len(uniforms)
-    rates[2:] = 0.0
-    for path in range(num_paths):
+def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
+    """paths [paths, ranks]: expected acceptance from rank 1 on, along each sampled path."""
+    for path in range(len(paths)):
         target, draft = p.copy(), q.copy()
         tried = np.zeros(len(p), np.bool_)
         survival = 1.0
-        for rank in range(1, num_children):
-            x = _rejected(target, draft, uniforms[path, rank - 1])
+        for rank in range(1, paths.shape[1]):
+            x = draw(np.maximum(draft - target, 0.0), uniforms[path, rank - 1])
             if x < 0:
                 break
             tried[x] = True
-            survival *= _reject(target, draft, x, tried)
-            if rank >= 2:
-                rates[rank] += survival * np.minimum(target, draft).sum() / num_paths
-
-
-@njit(cache=True)
-def _rejected(target, draft, uniform):  # type: ignore[no-untyped-def]
-    """A token drawn from norm((D - R)+); -1 if nothing can be rejected."""
-    total = np.maximum(draft - target, 0.0).sum()
-    threshold = uniform * total
-    last = -1
-    for x in range(len(draft)):
-        excess = draft[x] - target[x]
-        if excess > 0.0:
-            last = x
-            threshold -= excess
-            if threshold < 0.0:
+            survival *= _reject(target, draft, tried)
+            if survival == 0.0:
                 break
-    return last
+            paths[path, rank] = survival * np.minimum(target, draft).sum()
 
 
 @njit(cache=True)
-def _reject(target, draft, x, tried):  # type: ignore[no-untyped-def]
-    """Update R and D in place after x was rejected; return the chance of that rejection.
+def _reject(target, draft, tried):  # type: ignore[no-untyped-def]
+    """Update R and D in place after the last of `tried` was rejected; the chance of a rejection.
 
     Returns 0 and leaves both undefined where rounding leaves nothing to sample from.
     """
@@ -141,16 +130,8 @@ def _reject(target, draft, x, tried):  # type: ignore[no-untyped-def]
     for y in range(len(target)):
         target[y] = max(target[y] - draft[y], 0.0)
         left += target[y]
-    if left <= 0.0:
-        return 0.0
-    draft[x] = 0.0
-    total = draft.sum()
-    if total <= 0.0:
-        untried = len(tried) - tried.sum()
-        for y in range(len(draft)):
-            draft[y] = 0.0 if tried[y] or untried == 0 else 1.0
-        total = draft.sum()
-    for y in range(len(draft)):
-        target[y] /= left
-        draft[y] /= max(total, 1e-300)
+    if left > 0.0:
+        for y in range(len(target)):
+            target[y] /= left
+        fill_untried(draft, tried)
     return left

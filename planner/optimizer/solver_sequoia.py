@@ -29,6 +29,7 @@ class SequoiaSolver:
         trees = search(estimates.acceptance, limits.max_nodes, limits.max_depth)
         tokens = trees.expected_tokens
         step_ms = trees.drafting_ms(costs.draft.table(limits.max_nodes))
+        step_ms += costs.draft_root.ms
         step_ms += costs.verify.table(limits.max_nodes)[:, None]
         step_ms += costs.overhead.table(limits.max_nodes)[:, None]
         step_ms[:2] = np.inf  # no tree, and the lone root, which is always graded anyway

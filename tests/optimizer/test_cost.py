@@ -45,10 +45,13 @@ def test_contexts_are_interpolated_too():
 
 
 def test_step_adds_a_draft_pass_per_level():
-    made = profile(bumpy(draft=lambda width: 1 + width / 8, overhead=lambda n: n / 32))
-    tree = Tree([-1, 0, 0, 1, 2, 2, 3, 4])  # levels expand 1, 2 and 2 nodes
+    made = profile(bumpy(root=1.5, draft=lambda width: 1 + width / 8, overhead=lambda n: n / 32))
+    tree = Tree([-1, 0, 0, 1, 2, 2, 3, 4])  # levels expand the root, then 2 and 2 nodes
     step = step_costs(made).step(tree)
-    assert step.ms == pytest.approx(14.0 + 1.125 + 2 * 1.25 + 0.25, rel=8 * EPS)
+    assert step.ms == pytest.approx(14.0 + 1.5 + 2 * 1.25 + 0.25, rel=8 * EPS)
+    chain = step_costs(made).step(Tree([-1, 0, 1, 2]))
+    verify = 10.5 + 3.5 * 2 / 6  # between the measured sizes 2 and 8
+    assert chain.ms == pytest.approx(verify + 1.5 + 2 * 1.125 + 4 / 32, rel=8 * EPS)
 
 
 def test_lone_root_is_autoregressive_decoding():

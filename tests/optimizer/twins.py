@@ -116,6 +116,62 @@ def rrsw_by_enumeration(p, q, num_children: int) -> np.ndarray:
     return rates
 
 
+def pairs(vocabulary=5, count=6, seed=0):
+    """Random (p, q), and all that is special: equal, one-hot, even, disjoint, with zeros."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(vocabulary, 0.6), size=count)
+    q = rng.dirichlet(np.full(vocabulary, 0.6), size=count)
+    hot = np.eye(vocabulary)
+    even = np.full(vocabulary, 1 / vocabulary)
+    half = np.zeros(vocabulary)
+    half[:2] = 0.5
+    special = [
+        (p[0], p[0]),
+        (hot[0], hot[0]),
+        (hot[0], hot[1]),
+        (p[0], hot[-1]),
+        (hot[-1], q[0]),
+        (even, half),
+        (half, even),
+        (half[::-1], half),
+        (even, even),
+    ]
+    return [*zip(p, q, strict=True), *special]
+
+
+def family(name: str, vocabulary: int, rng: np.random.Generator):
+    """One (p, q) of a kind."""
+    flat = rng.dirichlet(np.full(vocabulary, 10.0), 2)
+    some = rng.dirichlet(np.full(vocabulary, 0.6), 2)
+    if name == "peaked":
+        return tuple(rng.dirichlet(np.full(vocabulary, 0.1), 2))
+    if name == "flat":
+        return tuple(flat)
+    if name == "alike":
+        logits, noise = rng.normal(size=(2, vocabulary)) / rng.choice([0.1, 0.5, 1.0])
+        weights = np.exp([logits, 0.7 * logits + 0.3 * noise])
+        return tuple(weights / weights.sum(axis=1, keepdims=True))
+    if name == "disjoint":
+        cut = int(rng.integers(1, vocabulary))
+        here = np.arange(vocabulary) < cut
+        return norm(some[0] * here), norm(some[1] * ~here)
+    if name == "zeros":
+        return tuple(norm(row * (rng.random(vocabulary) < 0.6)) for row in some)
+    if name == "equal":
+        return some[0], some[0]
+    hot = np.eye(vocabulary)[rng.integers(vocabulary, size=2)]
+    return [(some[0], hot[1]), (hot[0], some[1]), (hot[0], hot[1])][rng.integers(3)]
+
+
+FAMILIES = ["peaked", "flat", "alike", "disjoint", "zeros", "equal", "one-hot"]
+
+
+def norm(weights):
+    """`weights` as a distribution; all on the last token if there are none."""
+    last = np.arange(len(weights)) == len(weights) - 1
+    return weights / weights.sum() if weights.sum() > 0 else last.astype(float)
+
+
 def law_of_children(q, num_children: int, replacement: bool) -> dict[tuple[int, ...], float]:
     """P(children drawn in this order); evenly over what is left where q runs out of tokens."""
     law = {}

@@ -54,6 +54,7 @@ def profile_content() -> dict[str, Any]:
                 "batch_size": 1,
                 "context": 32,
                 "verify": curve([1, 2, 4, 8], [1.0, 1.1, 1.5, 1.4]),
+                "draft_root": curve([1], [0.12]),
                 "draft": curve([1, 2, 4], [0.1, 0.1, 0.2]),
                 "overhead": {"rrsw": curve([1, 8], [0.05, 0.06])},
                 "target_step": curve([1], [1.05]),

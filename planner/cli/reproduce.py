@@ -1,0 +1,20 @@
+"""`planner reproduce`: the papers' figures, computed now, beside what was published."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option(
+    "--num-pairs", type=click.IntRange(2), default=10_000, show_default=True,
+    help="Random pairs of distributions for each cell of the table.",
+)  # fmt: skip
+def command(num_pairs: int) -> None:
+    """Compute SpecHub's Table 4 and worked example, and Sequoia's Theorem 3.7 and Table 1.
+
+    Each is printed beside the published figures; exit code 1 if one does not hold.
+    """
+    from ..optimizer.reproduce import main
+
+    raise SystemExit(main(["--num-pairs", str(num_pairs)]))

@@ -1,0 +1,73 @@
+"""The published tables, computed again: on fewer pairs than the command takes."""
+
+import numpy as np
+import pytest
+
+from planner.optimizer import reproduce
+
+
+def test_table_4_comes_out():
+    cells = reproduce.table_4(400)
+    assert len(cells) == 30
+    for cell in cells:
+        assert abs(cell.from_reference) <= 4
+        assert abs(cell.from_printed) <= 3
+    by_row = np.array([cell.mean for cell in cells]).reshape(6, 5)
+    rrs, rrsw, otm, otmw, _ = by_row.T
+    assert (rrs <= otm).all()
+    assert (rrsw <= otmw).all()
+
+
+def test_uniform_logits_do_not_give_table_4(monkeypatch):
+    """As the paper says it draws them: nearly every entry is off by 10 standard errors and more."""
+
+    class Uniform:
+        def __init__(self, seed):
+            self.rng = np.random.Generator(np.random.PCG64(seed))
+
+        def normal(self, size):
+            return self.rng.random(size)
+
+    monkeypatch.setattr(np.random, "default_rng", Uniform)
+    cells = reproduce.table_4(400)
+    assert sum(abs(cell.from_reference) > 10 for cell in cells) >= 29
+
+
+def test_the_worked_example():
+    rejected = reproduce.worked_example()
+    assert rejected["RRSw"] == pytest.approx(0.06, abs=1e-12)
+    assert rejected["OTMw"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_theorem_3_7_holds_for_whom_it_is_proven():
+    found = reproduce.properties(30)
+    assert all(item.agrees for item in found)
+    assert sum(item.published is not None for item in found) == 4
+    examples = {item.verifier: (item.cover_example, item.transport_example) for item in found}
+    assert examples["rrs"] == pytest.approx((0.75, 1.0))
+    assert examples["kseq"] == pytest.approx((0.75, 1.0))
+    assert examples["topk"] == pytest.approx((1.0, 0.6))
+
+
+@pytest.mark.parametrize("vector", [reproduce.DEMO_ACCEPTANCE, reproduce.power_law()])
+def test_table_1_bounds_every_shape_but_the_best_tree_grows_on(vector, monkeypatch):
+    monkeypatch.setattr(reproduce, "SIZES", (4, 64, 512))
+    rows = {row.shape: row for row in reproduce.growth(vector)}
+    assert all(row.agrees for row in rows.values())
+    for size, best in enumerate(rows["best tree"].tokens):
+        assert best >= max(row.tokens[size] for row in rows.values()) - 1e-12
+    assert rows["sequence"].tokens[-1] == pytest.approx(rows["sequence"].bound, abs=1e-9)
+    beaten = [row.bound for row in rows.values() if row.shape in ("sequence", "binary tree")]
+    assert rows["best tree"].tokens[-1] > max(beaten)
+
+
+def test_a_power_law_rejects_k_children_with_its_power():
+    assert 1 - reproduce.power_law().cumsum()[:3] == pytest.approx([1 / 2, 1 / 3, 1 / 4])
+
+
+def test_the_command_prints_and_agrees(capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "SIZES", (4, 64))
+    assert reproduce.main(["--num-pairs", "200"]) == 0
+    printed = capsys.readouterr().out
+    assert "30 of 30 within 3 standard errors" in printed
+    assert "everything agrees" in printed
