@@ -97,7 +97,7 @@ def _water_fill(
     shows: K comes out within some 1e-6 of itself, and as K falls from sweep to sweep, Z K and the
     mass of the rejected stay within their bounds to the same precision.
     """
-    rough = [part.float() for part in (giving, following, excess, lack)]
+    rough = (giving.float(), following.float(), excess.float(), lack.float())
     rough_taken = torch.ones_like(rough[0][:, :1])
     for _ in range(SWEEPS - 1):
         before = rough_taken
