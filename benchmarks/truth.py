@@ -1,6 +1,6 @@
 """Does the plan tell the truth?  Predicted and measured tokens per step on unseen prompts.
 
-    python -m benchmarks.truth [-o FILE] [--pair NAME] [--num-prompts N] [--num-tokens N]
+    python -m benchmarks.truth [-o FILE] [--pair NAME] [--verifier NAME] [--num-prompts N] ...
 
 Acceptance is recorded on the embedded pairs' profiling prompts; trees of several sizes are then
 decoded on the evaluation prompts.  Prints a Markdown table; `-o` also writes JSON.
@@ -18,10 +18,11 @@ import numpy as np
 
 from planner.optimizer import best_tree
 from planner.optimizer.acceptance import Traces
-from planner.plan import Plan, TreeDrafting
+from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan, TreeDrafting
 from planner.profile import Sampling
 from planner.schema import write_atomically
 from profiler.acceptance import acceptance_entries, measure_acceptance
+from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
 
@@ -67,7 +68,9 @@ HEADER = (
 )
 
 
-def rows_of(pair: str, temperature: float, num_prompts: int, num_tokens: int) -> list[Row]:
+def rows_of(
+    pair: str, temperature: float, verifiers: list[str], num_prompts: int, num_tokens: int
+) -> list[Row]:
     """Every verifier and size, for one pair at one temperature."""
     target, draft = map(HuggingFaceModel, load_pair(pair))
     sampling = Sampling(temperature=temperature)
@@ -79,11 +82,14 @@ def rows_of(pair: str, temperature: float, num_prompts: int, num_tokens: int) ->
     starts = np.concatenate(([0], np.cumsum(piece["num_positions"])))
     rows = []
     for entry in entries:
-        if temperature == 0 and entry.verifier != "topk":
-            continue  # at temperature 0 every verifier is the same rule
+        if entry.verifier not in ([GREEDY_RULE] if temperature == 0 else verifiers):
+            continue
         assert entry.emitted is not None
         traces = Traces(arrays[entry.emitted].astype(np.float64), starts)
+        most = VERIFIER_TRAITS[entry.verifier].max_children
         for size in SIZES:
+            if most == 1 and size > MAX_DEPTH + 1:
+                continue  # a chain of that size would be deeper than is tried
             tree = fitting_tree(traces, size)
             predicted = traces.predict(tree).tokens_per_step
             plan = Plan(
@@ -136,6 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
+    parser.add_argument("--verifier", choices=TRACERS, action="append", help="likewise")
     parser.add_argument("--num-prompts", type=int, default=64)
     parser.add_argument("--num-tokens", type=int, default=128)
     arguments = parser.parse_args()
@@ -143,7 +150,13 @@ def main() -> None:
     rows = []
     for pair in arguments.pair or PAIRS:
         for temperature in TEMPERATURES:
-            rows += rows_of(pair, temperature, arguments.num_prompts, arguments.num_tokens)
+            rows += rows_of(
+                pair,
+                temperature,
+                arguments.verifier or list(TRACERS),
+                arguments.num_prompts,
+                arguments.num_tokens,
+            )
     worst = max(rows, key=lambda row: abs(row.difference))
     inside = sum(row.low <= row.measured <= row.high for row in rows)
     print(
