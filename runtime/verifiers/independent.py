@@ -10,8 +10,8 @@ from torch import Tensor
 from ..randomness import source_of
 from .base import Random, Rule, normalised, sampled, tried
 
-TOLERANCE, MOST_TRIALS = 1e-13, 100
-"""Of the search for the factor of `SequentialSelection`; some ten trials are enough."""
+BISECTIONS = 48
+"""They place the factor of `SequentialSelection` to k / 2^48."""
 
 
 class _Independent(Rule):
@@ -93,32 +93,20 @@ class SequentialSelection(_Independent):
 
 
 def _kseq_factor(p: Tensor, q: Tensor, k: int) -> float:
-    """The factor g, from above: (1 - g b) - (1-b)^k is at most zero at what is returned.
+    """The factor g, by bisection from above: 1 - (1-b)^k <= g b holds at what is returned.
 
-    It falls from g = 1 to g = k; its root is found by false position (the Illinois rule).  Both
-    terms are taken as sums of positive parts: where q is p up to rounding, 1 - b would be noise.
+    Both 1 - g b and 1 - b are taken as sums of positive parts: where q is p up to rounding, their
+    differences would be noise.
     """
-
-    def surplus(factor: float) -> float:
-        lack = float((p - factor * q).clamp_(min=0).sum())
-        return lack - float((q - p / factor).clamp_(min=0).sum()) ** k
-
     low, high = 1.0, float(k)
-    below, above = surplus(low), surplus(high)
-    if below <= 0:
+
+    def within(factor: float) -> bool:
+        lack = float((p - factor * q).clamp_(min=0).sum())
+        return lack <= float((q - p / factor).clamp_(min=0).sum()) ** k
+
+    if within(low):
         return low
-    side = 0
-    for _ in range(MOST_TRIALS):
-        middle = (low * above - high * below) / (above - below) if above < 0 else high
-        if not low < middle < high:
-            break
-        value = surplus(middle)
-        if value > 0:
-            low, below = middle, value
-            above, side = (above / 2 if side == 1 else above), 1
-        else:
-            high, above = middle, value
-            below, side = (below / 2 if side == -1 else below), -1
-        if high - low <= TOLERANCE * k:
-            break
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if within(middle) else (middle, high)
     return high
