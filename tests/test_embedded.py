@@ -264,7 +264,10 @@ def test_perplexity_of_equal_odds_is_the_size_of_the_vocabulary():
 
 def test_the_recipe_runs_end_to_end_and_again(tmp_path):
     recipe = RECIPES["smoke"]
-    assert sum(t.num_steps for t in (recipe.target, recipe.distilled, recipe.plain)) == 30
+    assert (
+        sum(t.num_steps for t in (recipe.target, recipe.distilled, recipe.lengthened, recipe.plain))
+        == 30
+    )
     arguments = ["--recipe", "smoke", "--work", str(tmp_path / "work"), "--threads", "1"]
     train_main([*arguments, "--out", str(tmp_path / "one")])
     train_main([*arguments, "--out", str(tmp_path / "two")])  # all stages are there already

@@ -173,6 +173,8 @@ def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accept
         for entry in reversed(profile.acceptance)  # the first of a kind stands
         if entry.sampling == sampling and _plannable(entry.verifier)
     }
+    if verifier == "auto" and sampling.temperature == 0 and GREEDY_RULE in known:
+        return [known[GREEDY_RULE]]  # which all rules are there
     if verifier == "auto" and known:
         return [known[name] for name in sorted(known)]
     if verifier in known:

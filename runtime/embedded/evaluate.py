@@ -49,7 +49,7 @@ class Acceptance:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m runtime.embedded.evaluate")
-    parser.add_argument("--max-tokens", type=int, default=131_072, help="per held-out text")
+    parser.add_argument("--max-tokens", type=int, default=65_536, help="per held-out text")
     parser.add_argument("--max-new-tokens", type=int, default=128, help="per prompt")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)

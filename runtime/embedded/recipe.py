@@ -57,6 +57,7 @@ class Recipe:
 
     target: Training
     distilled: Training
+    lengthened: Training  # how the distilled draft goes on, on longer rows
     plain: Training
     num_samples: int  # texts that the target writes for the distillation
     sample_length: int  # tokens of each, its opening included
@@ -75,19 +76,11 @@ RECIPES = {
     "full": Recipe(
         target=Training(TARGET, (Phase(1150, 16, 256), Phase(100, 4, 1024)), 8e-3),
         distilled=Training(DRAFT, (Phase(1320, 16, 256), Phase(80, 4, 1024)), 1e-2),
+        lengthened=Training(DRAFT, (Phase(300, 4, 1024),), 5e-3),
         plain=Training(DRAFT, (Phase(250, 16, 256), Phase(20, 4, 1024)), 1e-2),
         num_samples=1024,
         sample_length=256,
         sample_share=0.5,
-    ),
-    "preliminary": Recipe(
-        target=Training(TARGET, (Phase(110, 16, 256), Phase(6, 4, 1024)), 8e-3),
-        distilled=Training(DRAFT, (Phase(100, 16, 256), Phase(5, 4, 1024)), 1e-2),
-        plain=Training(DRAFT, (Phase(30, 16, 256), Phase(5, 4, 1024)), 1e-2),
-        num_samples=128,
-        sample_length=128,
-        sample_share=0.25,
-        max_bytes_per_source=1_000_000,
     ),
     "smoke": Recipe(
         target=Training(
@@ -97,8 +90,13 @@ RECIPES = {
         ),
         distilled=Training(
             Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48),
-            (Phase(8, 4, 64), Phase(2, 1, 256)),
+            (Phase(6, 4, 64), Phase(2, 1, 256)),
             1e-2,
+        ),
+        lengthened=Training(
+            Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48),
+            (Phase(2, 1, 256),),
+            5e-3,
         ),
         plain=Training(
             Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48),

@@ -102,6 +102,8 @@ def train_distilled(
     rows = _mixed_rows(Batches(material.tokens, recipe.seed + 1), samples, recipe)
     loss = distillation_loss(target)
     _fit(model, loss, recipe.distilled, rows, work / "draft.pt")
+    rows = _corpus_rows(Batches(material.tokens, recipe.seed + 4))
+    _fit(model, loss, recipe.lengthened, rows, work / "draft_lengthened.pt")
     return model
 
 
