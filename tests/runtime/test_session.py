@@ -140,7 +140,7 @@ def test_rewinding_leaves_the_caches_exactly_as_they_were():
     seen: list[torch.Tensor] = []
 
     class Spy:
-        name, max_children, incremental = "spy", None, True
+        name, max_children, incremental, nested = "spy", None, True, True
 
         def sample(self, q, k, rng):
             seen.append(q.clone())
