@@ -1,9 +1,12 @@
-"""Does the plan tell the truth?  Predicted and measured tokens per step on unseen prompts.
+"""Does the plan tell the truth?  Predicted and measured tokens per step, every verifier.
 
-    python -m benchmarks.truth [-o FILE] [--pair NAME] [--verifier NAME] [--num-prompts N] ...
+    python -m benchmarks.truth [-o FILE] [--readme FILE] [--jobs N] [--pair NAME] [--verifier NAME]
 
-Acceptance is recorded on the embedded pairs' profiling prompts; trees of several sizes are then
-decoded on the evaluation prompts.  Prints a Markdown table; `-o` also writes JSON.
+Two predictions are compared with what is then measured on the embedded pairs' evaluation prompts:
+one from other prompts (the profiling set: what a plan promises about prompts nobody has seen), and
+one from the evaluation prompts themselves, along other texts (the arithmetic alone, without the
+luck of which prompts were profiled).  Prints a Markdown table; `-o` writes JSON, `--readme` puts
+the table between that file's truth marks.
 """
 
 from __future__ import annotations
@@ -11,162 +14,314 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import groupby, product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import torch
+from tqdm import tqdm
 
-from planner.optimizer import best_tree
-from planner.optimizer.acceptance import Traces
+from planner.optimizer import Traces
+from planner.optimizer.sequoia import deep_search
 from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan, TreeDrafting
 from planner.profile import Sampling
 from planner.schema import write_atomically
+from planner.tree import Tree
 from profiler.acceptance import acceptance_entries, measure_acceptance
 from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
+
+from .marks import replace_marked
 
 TEMPERATURES = (0.0, 0.6, 1.0)
 SIZES = (4, 16, 64)
 NUM_RANKS = 16
 MAX_DEPTH = 16
 REWEIGHTINGS = 3
+PREDICTION_SEEDS, DECODING_SEED = (11, 12, 13, 14), 101
 
 
 @dataclass(frozen=True)
-class Row:
-    """One tree under one verifier at one temperature for one pair."""
+class Case:
+    """One tree size under one verifier at one temperature for one pair."""
 
     pair: str
     temperature: float
     verifier: str
     num_nodes: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case, predicted and measured, in tokens per step."""
+
+    case: Case
     depth: int
-    predicted: float
-    low: float
-    high: float
     measured: float
     measured_error: float
-    """Standard error of `measured`, over prompts."""
+    """Standard error, over prompts."""
+    unseen: float
+    """Predicted from other prompts, with its 95 % interval."""
+    unseen_low: float
+    unseen_high: float
+    same: float
+    """Predicted from these prompts, along other texts."""
+    same_error: float
+    """Standard error of ln(same / measured): each prompt compared with itself."""
 
     @property
-    def difference(self) -> float:
-        return self.predicted / self.measured - 1
+    def unseen_difference(self) -> float:
+        return self.unseen / self.measured - 1
 
-    def markdown(self) -> str:
-        inside = "yes" if self.low <= self.measured <= self.high else "no"
-        return (
-            f"| {self.pair} | {self.temperature:g} | {self.verifier} | {self.num_nodes} | "
-            f"{self.predicted:.3f} [{self.low:.2f}, {self.high:.2f}] | "
-            f"{self.measured:.3f} ± {self.measured_error:.3f} | {self.difference:+.1%} | {inside} |"
-        )
+    @property
+    def same_difference(self) -> float:
+        return self.same / self.measured - 1
 
-
-HEADER = (
-    "| pair | T | verifier | n | predicted [95 %] | measured ± s.e. | predicted/measured − 1 | "
-    "inside |\n|---|---|---|---|---|---|---|---|"
-)
+    @property
+    def inside(self) -> bool:
+        """Does the interval promised cover what was measured, itself not exact?"""
+        slack = 1.96 * self.measured_error
+        return self.unseen_low - slack <= self.measured <= self.unseen_high + slack
 
 
-def rows_of(
-    pair: str, temperature: float, verifiers: list[str], num_prompts: int, num_tokens: int
-) -> list[Row]:
-    """Every verifier and size, for one pair at one temperature."""
-    target, draft = map(HuggingFaceModel, load_pair(pair))
+@dataclass(frozen=True)
+class Ratio:
+    """Tokens per step as a ratio of sums over prompts."""
+
+    tokens: np.ndarray
+    """float64 [prompts]."""
+    steps: np.ndarray
+    """float64 [prompts]."""
+
+    @property
+    def value(self) -> float:
+        return float(self.tokens.sum() / self.steps.sum())
+
+    @property
+    def influence(self) -> np.ndarray:
+        """float64 [prompts]: by how much each prompt moves ln(value); they sum to 0."""
+        return self.tokens / self.tokens.sum() - self.steps / self.steps.sum()
+
+
+def log_error(influence: np.ndarray) -> float:
+    """Standard error of the logarithm of a ratio, prompts being the samples."""
+    return float(np.sqrt((influence**2).sum() * len(influence) / (len(influence) - 1)))
+
+
+@cache
+def models(pair: str) -> tuple[HuggingFaceModel, HuggingFaceModel]:
+    torch.set_num_threads(1)
+    target, draft = load_pair(pair)
+    return HuggingFaceModel(target), HuggingFaceModel(draft)
+
+
+def traces(
+    pair: str, temperature: float, prompts: str, num_tokens: int, seeds: Sequence[int]
+) -> dict[str, Traces]:
+    """By verifier: what a profile of these prompts records, a text per seed and prompt."""
     sampling = Sampling(temperature=temperature)
-    piece = measure_acceptance(
-        target, draft, load_prompts("profile")[:num_prompts], sampling,
-        num_tokens=num_tokens, num_ranks=NUM_RANKS, seed=0,
-    )  # fmt: skip
-    entries, arrays = acceptance_entries(piece, sampling)
-    starts = np.concatenate(([0], np.cumsum(piece["num_positions"])))
-    rows = []
-    for entry in entries:
-        if entry.verifier not in ([GREEDY_RULE] if temperature == 0 else verifiers):
-            continue
-        assert entry.emitted is not None
-        traces = Traces(arrays[entry.emitted].astype(np.float64), starts)
-        most = VERIFIER_TRAITS[entry.verifier].max_children
-        for size in SIZES:
-            if most == 1 and size > MAX_DEPTH + 1:
-                continue  # a chain of that size would be deeper than is tried
-            tree = fitting_tree(traces, size)
-            predicted = traces.predict(tree).tokens_per_step
-            plan = Plan(
-                drafting=TreeDrafting(parents=tree.parents.tolist()),
-                verifier=entry.verifier,
-                sampling=sampling,
-            )
-            report = decode_prompts(
-                plan, target, draft, load_prompts("evaluation")[:num_prompts],
-                max_new_tokens=num_tokens, seed=1,
-            )  # fmt: skip
-            steps = [len(each.tokens_by_step) for each in report.continuations]
-            tokens = [len(each.tokens) for each in report.continuations]
-            rows.append(
-                Row(
-                    pair,
-                    temperature,
-                    entry.verifier,
-                    size,
-                    tree.depth,
-                    predicted.value,
-                    predicted.low,
-                    predicted.high,
-                    report.measured.tokens_per_step,
-                    ratio_error(tokens, steps),
-                )
-            )
-            print(rows[-1].markdown(), flush=True)
-    return rows
+    by_seed = [
+        acceptance_entries(
+            measure_acceptance(
+                *models(pair), load_prompts(prompts), sampling, num_tokens=num_tokens,
+                num_ranks=NUM_RANKS, seed=seed,
+            ),
+            sampling,
+        )
+        for seed in (seeds if temperature > 0 else seeds[:1])
+    ]  # fmt: skip
+    found = {}
+    for index, entry in enumerate(by_seed[0][0]):
+        entries = [(entries[index], arrays) for entries, arrays in by_seed]
+        lengths = [prompt.num_positions for entry, _ in entries for prompt in entry.prompts]
+        emitted, expected = (
+            np.concatenate([arrays[getattr(each, field)] for each, arrays in entries], dtype=float)
+            for field in ("emitted", "expected")
+        )
+        found[entry.verifier] = Traces(
+            emitted, np.cumsum([0, *lengths]), expected, entry.by_rank_alone
+        )
+    return found
 
 
-def fitting_tree(traces: Traces, size: int):  # type: ignore[no-untyped-def]
-    """The best tree of `size` nodes for the acceptance that holds inside it."""
-    acceptance = traces.acceptance
+def fitting_tree(evidence: Traces, case: Case) -> Tree:
+    """The best tree of the case's size for the acceptance that holds inside it."""
+    law = evidence.law
     for _ in range(REWEIGHTINGS):
-        tree = best_tree(acceptance, size, MAX_DEPTH)
-        acceptance = traces.predict(tree).acceptance
+        law = law.limited(VERIFIER_TRAITS[case.verifier].max_children)
+        tree = deep_search(law, case.num_nodes, MAX_DEPTH)
+        assert tree is not None
+        law = evidence.law_inside(tree)
     return tree
 
 
-def ratio_error(numerators: list[int], denominators: list[int]) -> float:
-    """Standard error of sum(numerators) / sum(denominators), prompts being the samples."""
-    above, below = np.array(numerators, float), np.array(denominators, float)
-    ratio = above.sum() / below.sum()
-    spread = (above - ratio * below).std(ddof=1) / np.sqrt(len(above))
-    return float(spread / below.mean())
+def predicted(evidence: Traces, tree: Tree, num_prompts: int) -> Ratio:
+    """The prediction prompt by prompt, over all texts of each."""
+    tokens, rounds = evidence.rounds(tree)
+    return Ratio(
+        tokens.reshape(-1, num_prompts).sum(axis=0), rounds.reshape(-1, num_prompts).sum(axis=0)
+    )
+
+
+def decoded(
+    case: Case, parents: list[int], num_tokens: int, num_repeats: int, seed: int = DECODING_SEED
+) -> Ratio:
+    """The evaluation prompts through the real loop."""
+    plan = Plan(
+        drafting=TreeDrafting(parents=parents),
+        verifier=case.verifier,
+        sampling=Sampling(temperature=case.temperature),
+    )
+    runs = [
+        decode_prompts(
+            plan, *models(case.pair), load_prompts("evaluation"), max_new_tokens=num_tokens,
+            seed=seed + repeat,
+        ).continuations
+        for repeat in range(num_repeats if case.temperature > 0 else 1)
+    ]  # fmt: skip
+    tokens = np.array([[len(each.tokens) for each in run] for run in runs], float)
+    steps = np.array([[len(each.tokens_by_step) for each in run] for run in runs], float)
+    return Ratio(tokens.sum(axis=0), steps.sum(axis=0))
+
+
+def compare(
+    cases: Sequence[Case], *, num_tokens: int, num_repeats: int, num_jobs: int
+) -> list[Row]:
+    """Every case, in order; progress on stderr."""
+    settings = list(dict.fromkeys((case.pair, case.temperature) for case in cases))
+    wanted = [(*key, prompts) for key in settings for prompts in ("profile", "evaluation")]
+    num_prompts = len(load_prompts("evaluation"))
+    with ProcessPoolExecutor(num_jobs, mp_context=get_context("spawn")) as pool:
+        running = {key: pool.submit(traces, *key, num_tokens, PREDICTION_SEEDS) for key in wanted}
+        recorded = {
+            key: each.result() for key, each in tqdm(running.items(), desc="traces", unit="set")
+        }
+        trees = [
+            fitting_tree(recorded[case.pair, case.temperature, "profile"][case.verifier], case)
+            for case in cases
+        ]
+        runs = [
+            pool.submit(decoded, case, tree.parents.tolist(), num_tokens, num_repeats)
+            for case, tree in zip(cases, trees, strict=True)
+        ]
+        rows = []
+        for case, tree, run in zip(cases, trees, tqdm(runs, desc="decoding"), strict=True):
+            of_setting = (
+                recorded[case.pair, case.temperature, prompts][case.verifier]
+                for prompts in ("profile", "evaluation")
+            )
+            rows.append(row(case, tree, run.result(), *of_setting, num_prompts))
+    return rows
+
+
+def row(
+    case: Case, tree: Tree, measured: Ratio, unseen: Traces, same: Traces, num_prompts: int
+) -> Row:
+    promise = unseen.predict(tree).tokens_per_step
+    again = predicted(same, tree, num_prompts)
+    return Row(
+        case,
+        tree.depth,
+        measured.value,
+        measured.value * log_error(measured.influence),
+        promise.value,
+        promise.low,
+        promise.high,
+        again.value,
+        log_error(again.influence - measured.influence),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line per pair, temperature and verifier; sizes side by side."""
+    head = ["pair", "T", "verifier"]
+    head += [f"measured, n = {', '.join(map(str, SIZES))}"]
+    head += ["predicted from unseen prompts", "predicted from the same prompts"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+
+    def key(each: Row) -> tuple[str, float, str]:
+        return each.case.pair, each.case.temperature, each.case.verifier
+
+    for (pair, temperature, verifier), group in groupby(rows, key):
+        of_sizes = list(group)
+        measured = ", ".join(f"{each.measured:.3f}" for each in of_sizes)
+        unseen = ", ".join(
+            f"{each.unseen_difference:+.1%}{'' if each.inside else ' (!)'}" for each in of_sizes
+        )
+        same = ", ".join(
+            f"{each.same_difference:+.1%} ± {each.same_error:.1%}" for each in of_sizes
+        )
+        name = verifier if temperature else "any"
+        lines.append(f"| {pair} | {temperature:g} | {name} | {measured} | {unseen} | {same} |")
+    return "\n".join(lines)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many rows are how near, and lookahead against rrsw."""
+
+    def near(differences: list[float]) -> str:
+        worst = max(differences, key=abs)
+        count = sum(abs(difference) <= 0.02 for difference in differences)
+        return f"{count} of {len(differences)} within 2 %, worst {worst:+.1%}"
+
+    lines = [
+        f"Same prompts: {near([each.same_difference for each in rows])}.",
+        f"Unseen prompts: {near([each.unseen_difference for each in rows])}; the measurement lies "
+        f"in the promised interval in {sum(each.inside for each in rows)} of {len(rows)}.",
+    ]
+    by_case = {each.case: each for each in rows}
+    for case, each in by_case.items():
+        rival = by_case.get(Case(case.pair, case.temperature, "rrsw", case.num_nodes))
+        if case.verifier == "lookahead" and rival is not None:
+            error = float(
+                np.hypot(each.measured_error / each.measured, rival.measured_error / rival.measured)
+            )
+            lines.append(
+                f"lookahead against rrsw, {case.pair}, T = {case.temperature:g}, "
+                f"n = {case.num_nodes}: {each.measured / rival.measured - 1:+.1%} measured "
+                f"(standard error at most {error:.1%}), {each.same / rival.same - 1:+.1%} predicted"
+            )
+    return "\n".join(lines)
+
+
+def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[Case]:
+    """At temperature 0 all verifiers are one rule; chains longer than `MAX_DEPTH` are left out."""
+    cases = []
+    for pair, temperature in product(pairs, TEMPERATURES):
+        for verifier in verifiers if temperature else [GREEDY_RULE]:
+            longest = MAX_DEPTH + 1 if VERIFIER_TRAITS[verifier].max_children == 1 else max(SIZES)
+            cases += [Case(pair, temperature, verifier, n) for n in SIZES if n <= longest]
+    return cases
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
     parser.add_argument("--verifier", choices=TRACERS, action="append", help="likewise")
-    parser.add_argument("--num-prompts", type=int, default=64)
     parser.add_argument("--num-tokens", type=int, default=128)
+    parser.add_argument("--num-repeats", type=int, default=2, help="texts decoded per prompt")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
     arguments = parser.parse_args()
-    print(HEADER)
-    rows = []
-    for pair in arguments.pair or PAIRS:
-        for temperature in TEMPERATURES:
-            rows += rows_of(
-                pair,
-                temperature,
-                arguments.verifier or list(TRACERS),
-                arguments.num_prompts,
-                arguments.num_tokens,
-            )
-    worst = max(rows, key=lambda row: abs(row.difference))
-    inside = sum(row.low <= row.measured <= row.high for row in rows)
-    print(
-        f"\nworst difference {worst.difference:+.1%}; measured inside the predicted interval in "
-        f"{inside} of {len(rows)} rows",
-        file=sys.stderr,
+    rows = compare(
+        all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(TRACERS)),
+        num_tokens=arguments.num_tokens,
+        num_repeats=arguments.num_repeats,
+        num_jobs=arguments.jobs,
     )
+    print(table(rows))
+    print(f"\n{summary(rows)}", file=sys.stderr)
     if arguments.output:
-        content = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-        write_atomically(arguments.output, content)
+        write_atomically(arguments.output, json.dumps([asdict(r) for r in rows], indent=1) + "\n")
+    if arguments.readme:
+        replace_marked(arguments.readme, "truth", table(rows))
 
 
 if __name__ == "__main__":

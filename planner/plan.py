@@ -29,20 +29,26 @@ class VerifierTraits:
     deterministic: bool = False
     """Are the children a function of the draft's distribution (no sampling)?"""
     by_rank_alone: bool = True
-    """Does a child's acceptance depend on its rank alone?  If not, but on how many siblings it has
-    too, no acceptance vector describes the method: it can be decoded with, but not planned."""
+    """Does a child's acceptance depend on its rank alone?  If not, it depends on how many siblings
+    it has too."""
+    non_increasing: bool = False
+    """Is no child ever likelier to be accepted than an earlier sibling, whatever p and q are?"""
 
 
 VERIFIER_TRAITS: dict[str, VerifierTraits] = {
     "chain": VerifierTraits("one draw, plain speculative sampling", max_children=1),
-    "naive": VerifierTraits("independent draws, target sampled", distinct=False),
+    "naive": VerifierTraits(
+        "independent draws, target sampled", distinct=False, non_increasing=True
+    ),
     "topk": VerifierTraits(
         "the draft's most probable tokens, target sampled", deterministic=True
     ),
-    "rrs": VerifierTraits("recursive rejection, independent draws (SpecInfer)", distinct=False),
+    "rrs": VerifierTraits(
+        "recursive rejection, independent draws (SpecInfer)", distinct=False, non_increasing=True
+    ),
     "kseq": VerifierTraits(
         "K-sequential selection, independent draws (SpecTr)",
-        incremental=False, distinct=False, by_rank_alone=False,
+        incremental=False, distinct=False, by_rank_alone=False, non_increasing=True,
     ),
     "rrsw": VerifierTraits("recursive rejection, without replacement (Sequoia)"),
     "spechub": VerifierTraits(
@@ -101,6 +107,12 @@ class Predicted(Part):
     step_ms: Estimate
     autoregressive_ms: Estimate = Field(description="one token of the target alone")
     speedup: Estimate = Field(description="against autoregressive decoding")
+    optimality_gap: float | None = Field(
+        default=None,
+        ge=0,
+        description="proven: under these costs, and the acceptance that holds inside this tree, no "
+        "tree within the limits is faster by more than this fraction",
+    )
     acceptance: list[float] = Field(description="by rank, as it holds inside this tree")
     reach: list[float] = Field(
         description="per node: P(its token is emitted) in a step; they sum to tokens_per_step"

@@ -8,6 +8,7 @@ in the JSON.
 from __future__ import annotations
 
 from hashlib import sha256
+from math import isqrt
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -118,17 +119,15 @@ class Costs(Part):
 
 
 class PromptAcceptance(Part):
-    """Acceptance by rank over one prompt's continuation, every position weighing the same."""
+    """Acceptance over one prompt's continuation, every position weighing the same."""
 
     num_positions: Count
-    acceptance: list[Probability] = Field(description="by rank, unconditional, sums to <= 1")
+    acceptance: list[Probability] = Field(description="by column, unconditional")
 
-    @model_validator(mode="after")
-    def _substochastic(self) -> Self:
-        total = sum(self.acceptance)
-        if total > 1 + ROUNDING:
-            raise ValueError(f"acceptance summing to at most 1, not {total:.6g}")
-        return self
+
+def family_columns(count: int) -> slice:
+    """Columns of the children of a node with `count` of them, where siblings matter."""
+    return slice(count * (count - 1) // 2, count * (count + 1) // 2)
 
 
 class Acceptance(Part):
@@ -138,27 +137,113 @@ class Acceptance(Part):
     position t of it, with emitted token y, the arrays named below hold, by rank r,
       expected[t, r] = a_r        = P(the child of rank r is the accepted one), and
       emitted[t, r]  = a_r(y)/p(y) = P(the child of rank r was accepted | y was emitted),
-    float32 [num_positions over all prompts, num_ranks], prompts one after the other.
+    float32 [num_positions over all prompts, num_columns], prompts one after the other.
+
+    A column is a rank.  Only where acceptance depends on the number of siblings too are there more:
+    the one child of a node with one, then both of a node with two, and so on: K (K + 1) / 2 columns
+    for K ranks.
     """
 
     sampling: Sampling
     verifier: str
     num_ranks: Count
+    by_rank_alone: bool = Field(
+        default=True, description="false: a column per number of siblings and rank"
+    )
     prompts: list[PromptAcceptance] = Field(min_length=1)
     expected: str | None = Field(default=None, description="array name in the file beside")
     emitted: str | None = Field(default=None, description="array name in the file beside")
 
+    @property
+    def num_columns(self) -> int:
+        """Entries of each row."""
+        return self.num_ranks if self.by_rank_alone else self.num_ranks * (self.num_ranks + 1) // 2
+
+    @staticmethod
+    def ranks_in(num_columns: int) -> int:
+        """The number of ranks of so many columns, where siblings matter."""
+        return (isqrt(8 * num_columns + 1) - 1) // 2
+
+    @property
+    def families(self) -> list[slice]:
+        """Columns that are the children of one node, so that they sum to at most 1."""
+        if self.by_rank_alone:
+            return [slice(0, self.num_ranks)]
+        return [family_columns(count) for count in range(1, self.num_ranks + 1)]
+
+    def by_prompt(self) -> np.ndarray:
+        """float64 [prompts, num_ranks]: acceptance by rank of a node with `num_ranks` children."""
+        return np.array([prompt.acceptance for prompt in self.prompts])[:, self.families[-1]]
+
     def mean(self) -> np.ndarray:
-        """float64 [num_ranks]: by rank, every position weighing the same."""
+        """float64 [num_ranks]: `by_prompt` over all, every position weighing the same."""
+        weights = [prompt.num_positions for prompt in self.prompts]
+        return np.average(self.by_prompt(), axis=0, weights=weights)
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        for index, prompt in enumerate(self.prompts):
+            where = f"prompts.{index}.acceptance"
+            if len(prompt.acceptance) != self.num_columns:
+                raise ValueError(
+                    f"{where} of num_ranks = {self.num_ranks} entries, not {len(prompt.acceptance)}"
+                    if self.by_rank_alone
+                    else f"{where} of {self.num_columns} entries for {self.num_ranks} ranks, "
+                    f"not {len(prompt.acceptance)}"
+                )
+            for family in self.families:
+                total = sum(prompt.acceptance[family])
+                if total > 1 + ROUNDING:
+                    raise ValueError(f"{where} summing to at most 1, not {total:.6g}")
+        return self
+
+
+class PromptOptimum(Part):
+    """The best acceptance possible at positions of one prompt's continuation, averaged."""
+
+    num_positions: Count
+    acceptance: list[Probability] = Field(
+        min_length=1, description="by number of children, from 1: P(any of them is accepted)"
+    )
+
+    @model_validator(mode="after")
+    def _non_decreasing(self) -> Self:
+        pairs = zip(self.acceptance, self.acceptance[1:], strict=False)
+        for num_children, (fewer, more) in enumerate(pairs, start=1):
+            if more < fewer - ROUNDING:
+                raise ValueError(
+                    f"acceptance non-decreasing in the number of children, not {fewer:g} for "
+                    f"{num_children} and {more:g} for {num_children + 1}"
+                )
+        return self
+
+
+class OptimalAcceptance(Part):
+    """The most that any verifier could accept of children drawn from the draft: optimal transport.
+
+    Every verifier whose children are drawn by the same law accepts at most so much, summed over its
+    first ranks, at the same positions.  Where a prompt has `num_positions` = m here and n in
+    `acceptance`, these are evenly spaced: floor((2i + 1) n / 2m) for i = 0..m-1, so all if m = n.
+    """
+
+    sampling: Sampling
+    replacement: bool = Field(
+        description="children drawn independently of one another; if not, none twice"
+    )
+    num_children: Count = Field(description="the most that it was computed for")
+    prompts: list[PromptOptimum] = Field(min_length=1)
+
+    def mean(self) -> np.ndarray:
+        """float64 [num_children]: for 1 child and more, every position weighing the same."""
         weights = [prompt.num_positions for prompt in self.prompts]
         return np.average([p.acceptance for p in self.prompts], axis=0, weights=weights)
 
     @model_validator(mode="after")
-    def _ranks(self) -> Self:
+    def _lengths(self) -> Self:
         for index, prompt in enumerate(self.prompts):
-            if len(prompt.acceptance) != self.num_ranks:
+            if len(prompt.acceptance) != self.num_children:
                 raise ValueError(
-                    f"prompts.{index}.acceptance of num_ranks = {self.num_ranks} entries, "
+                    f"prompts.{index}.acceptance of num_children = {self.num_children} entries, "
                     f"not {len(prompt.acceptance)}"
                 )
         return self
@@ -183,6 +268,7 @@ class Profile(Document):
     draft: ModelInfo
     costs: list[Costs] = Field(min_length=1)
     acceptance: list[Acceptance] = Field(min_length=1)
+    optimal: list[OptimalAcceptance] = Field(default_factory=list)
     arrays: ArrayFile | None = None
 
     _content: dict[str, np.ndarray] = PrivateAttr(default_factory=dict)
@@ -199,7 +285,7 @@ class Profile(Document):
     def traces(self, acceptance: Acceptance) -> tuple[np.ndarray, np.ndarray] | None:
         """The (expected, emitted) arrays of one of this profile's acceptance entries.
 
-        float32 [num_positions over all prompts, num_ranks] each; None where none were recorded.
+        float32 [num_positions over all prompts, num_columns] each; None where none were recorded.
         """
         if acceptance.expected is None or acceptance.emitted is None:
             return None
@@ -264,7 +350,7 @@ def _read_arrays(path: Path, expected: ArrayFile) -> dict[str, np.ndarray]:
 
 def _check_arrays(profile: Profile, source: str) -> None:
     for index, entry in enumerate(profile.acceptance):
-        shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_ranks)
+        shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_columns)
         for field in ("expected", "emitted"):
             name = getattr(entry, field)
             if name is None:
@@ -279,5 +365,6 @@ def _check_arrays(profile: Profile, source: str) -> None:
                 )
             if not (np.isfinite(array).all() and (array >= 0).all()):
                 raise PlannerError(f"{where}: got NaN or negative entries, expected probabilities")
-            if array.sum(axis=1, dtype=np.float64).max() > 1 + 1e-3:
+            totals = [array[:, family].sum(axis=1, dtype=np.float64) for family in entry.families]
+            if np.max(totals) > 1 + 1e-3:
                 raise PlannerError(f"{where}: got a row summing above 1, expected at most 1")

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from planner.plan import GREEDY_RULE
+from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
 from planner.profile import Acceptance, PromptAcceptance, Sampling
 from runtime.models import LanguageModel
 from runtime.sampling import distribution
 
 from .continuations import sample_continuations
 from .journal import Piece
+from .optimum import Optimum
 from .traces import TRACERS, Traces
 
 
@@ -31,23 +32,27 @@ def measure_acceptance(
 
     One batched generation by the target, then one pass of each model over each text.  Returns the
     arrays "num_positions" int64 [prompts] and, for each rule traced, "RULE/expected" and
-    "RULE/emitted", float32 [sum of num_positions, num_ranks], of one rank only for a chain.
+    "RULE/emitted", float32 [sum of num_positions, num_columns], for as many ranks as the rule
+    serves up to `num_ranks`; and, where the target samples, what `Optimum.piece` names.
     """
     texts = sample_continuations(target, prompts, sampling, num_tokens, seed)
     rules = [GREEDY_RULE] if sampling.temperature == 0 else list(TRACERS)
     rng = torch.Generator(target.device).manual_seed(seed)
     traces: dict[str, list[Traces]] = {rule: [] for rule in rules}
+    optimum = Optimum()
     for prompt, text in zip(prompts, texts, strict=True):
         p, q = _score(target, draft, prompt, text, sampling)
         emitted = torch.tensor(text, device=p.device)
         for rule in rules:
             traces[rule].append(TRACERS[rule](p, q, emitted, num_ranks, rng))
+        if sampling.temperature > 0:  # else the greedy rule is itself the best there is
+            optimum.add(p, q)
     piece = {"num_positions": np.array([len(text) for text in texts])}
     for rule, rows in traces.items():
         for field in Traces._fields:
             stacked = torch.cat([getattr(row, field) for row in rows])
             piece[f"{rule}/{field}"] = stacked.cpu().numpy()
-    return piece
+    return piece | optimum.piece()
 
 
 def acceptance_entries(
@@ -65,11 +70,15 @@ def acceptance_entries(
         by_prompt = np.split(
             piece[f"{rule}/expected"].astype(np.float64), np.cumsum(piece["num_positions"])[:-1]
         )
+        by_rank_alone = VERIFIER_TRAITS[rule].by_rank_alone
+        num_columns = piece[f"{rule}/expected"].shape[1]
+        num_ranks = num_columns if by_rank_alone else Acceptance.ranks_in(num_columns)
         entries.append(
             Acceptance(
                 sampling=sampling,
                 verifier=verifier,
-                num_ranks=piece[f"{rule}/expected"].shape[1],
+                num_ranks=num_ranks,
+                by_rank_alone=by_rank_alone,
                 prompts=[
                     PromptAcceptance(
                         num_positions=len(rows),

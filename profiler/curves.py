@@ -13,6 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
+from planner.plan import VERIFIER_TRAITS
 from planner.profile import Costs, Sampling
 from planner.tree import Tree
 from runtime.models import LanguageModel
@@ -53,7 +54,7 @@ class CostGrid:
     @property
     def depth(self) -> int:
         """Of the deepest tree that is timed."""
-        return max(2, *(typical_tree(n).depth for n in self.num_nodes))
+        return max(2, *(_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS))
 
 
 class CostSweeps:
@@ -120,7 +121,7 @@ class CostSweeps:
                 times["draft_step"][0] = self._run(self._draft, LONE_ROOT).total_ms
             else:
                 self._pair.use(VERIFIERS[kind])
-                step = self._run(self._pair, typical_tree(self.grid.few_nodes[index]))
+                step = self._run(self._pair, _walk_tree(kind, self.grid.few_nodes[index]))
                 self._pair.use(VERIFIERS[self.verifiers[0]])
                 times[f"overhead/{kind}"][index] = _overhead_ms(step)
         times["draft_root"][0] = np.median(root_passes)
@@ -170,6 +171,12 @@ class CostSweeps:
         step = session.step(StaticTree(tree))
         session.rewind(self.context)
         return step
+
+
+def _walk_tree(verifier: str, num_nodes: int) -> Tree:
+    """The tree that a verifier's walk is timed on; as a chain it would be out of proportion."""
+    most = VERIFIER_TRAITS[verifier].max_children
+    return typical_tree(num_nodes) if most in (None, 1) else typical_tree(num_nodes, most)
 
 
 def _overhead_ms(step: StepRecord) -> float:

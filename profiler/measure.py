@@ -18,6 +18,7 @@ from runtime.models import LanguageModel
 from .acceptance import acceptance_entries, measure_acceptance
 from .curves import CostGrid, CostSweeps
 from .journal import Journal, Piece
+from .optimum import optimal_entries
 from .traces import TRACERS
 
 TIMED_VERIFIER = "rrsw"
@@ -145,6 +146,11 @@ def _assemble(
         draft=draft.info,
         costs=costs,
         acceptance=entries,
+        optimal=[
+            entry
+            for sampling, piece in zip(settings.samplings, pieces, strict=True)
+            for entry in optimal_entries(piece, sampling)
+        ],
     )
     return profile.with_arrays(arrays, "profile.safetensors")
 

@@ -20,15 +20,16 @@ def grid(largest: int) -> list[int]:
     return sorted(counts)
 
 
-def typical_tree(num_nodes: int) -> Tree:
+def typical_tree(num_nodes: int, max_children: int = len(TYPICAL_ACCEPTANCE)) -> Tree:
     """The best tree of `num_nodes` nodes for a typical acceptance vector, by best-first search."""
+    most = min(max_children, len(TYPICAL_ACCEPTANCE))
     paths: list[tuple[int, ...]] = [()]
     slots: list[tuple[float, tuple[int, ...]]] = [(-TYPICAL_ACCEPTANCE[0], (0,))]
     while len(paths) < num_nodes:
         value, path = heapq.heappop(slots)
         paths.append(path)
         heapq.heappush(slots, (value * TYPICAL_ACCEPTANCE[0], (*path, 0)))
-        if path[-1] + 1 < len(TYPICAL_ACCEPTANCE):
+        if path[-1] + 1 < most:
             ratio = TYPICAL_ACCEPTANCE[path[-1] + 1] / TYPICAL_ACCEPTANCE[path[-1]]
             heapq.heappush(slots, (value * ratio, (*path[:-1], path[-1] + 1)))
     paths.sort(key=lambda path: (len(path), path))

@@ -1,6 +1,6 @@
 """From a profile to a plan: estimates, proposals, grading, choice.  Offline, no GPU needed."""
 
-from .acceptance import Prediction, PromptMeans, Traces, expected_tokens, recorded
+from .acceptance import Evidence, Prediction, PromptMeans, Traces, expected_tokens, recorded
 from .choice import NO_SOLVER, SOLVERS, rank_candidates, solve
 from .cost import StepCosts, Time, TimeTable, step_costs
 from .couplings import (
@@ -10,15 +10,18 @@ from .couplings import (
     optimal_acceptance,
 )
 from .grading import Candidate, grade
+from .law import AcceptanceLaw
 from .problem import Estimates, Limits, Solver
 from .sequoia import best_tree, frontier
 
 __all__ = [
     "NO_SOLVER",
     "SOLVERS",
+    "AcceptanceLaw",
     "Candidate",
     "EstimatedAcceptance",
     "Estimates",
+    "Evidence",
     "Limits",
     "Prediction",
     "PromptMeans",

@@ -5,23 +5,28 @@ the draft is at its worst.  Averages over all positions therefore promise too mu
 the exact answer (renewal recursion): along a recorded text of N tokens let v[t] be the probability
 that a round starts at position t; v[0] = 1.  A node of depth l that is visited with mass m in such
 a round stands at position t + l.  It passes m * emitted[t + l, r] to its child of rank r, if it has
-one; the rest ends the round there, and the next starts at t + l + 1.  Tokens per step = N / sum v.
+one; the rest ends the round there, and the next starts at t + l + 1.  There are sum v rounds, and
+tokens per step are the visits of all nodes over sum v.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
-from ..plan import Estimate
-from ..profile import Acceptance, Profile
+from ..plan import VERIFIER_TRAITS, Estimate
+from ..profile import Acceptance, Profile, family_columns
 from ..schema import PlannerError
 from ..tree import Tree
-from .bootstrap import interval, resamples
+from .bootstrap import differ, interval, resamples
 from .checks import probabilities
+from .law import AcceptanceLaw
+
+_DEPTHS_TOLD_APART = 4
+"""Deeper nodes are taken together: rounds come there too rarely to tell them apart."""
 
 
 def expected_tokens(tree: Tree, acceptance: Any) -> float:
@@ -51,71 +56,158 @@ class Prediction:
     root: everywhere), as if each had all k: the vector that holds inside this tree."""
 
 
-@dataclass(frozen=True)
-class Traces:
-    """The target's own continuations, scored: P(child of rank r was accepted | token emitted)."""
-
-    emitted: np.ndarray
-    """float64 [N, k], prompts one after the other; rows sum to at most 1."""
-    starts: np.ndarray
-    """int64 [prompts + 1]: where each prompt's continuation starts, and the end of the last."""
+class Evidence(Protocol):
+    """What was recorded of one verifier."""
 
     @property
-    def acceptance(self) -> np.ndarray:
-        """float64 [k]: by rank, every position weighing the same."""
-        return self.emitted.mean(axis=0)
+    def law(self) -> AcceptanceLaw:
+        """Every position weighing the same."""
+        ...
 
     def predict(self, tree: Tree) -> Prediction:
-        """Exact for this text and tree, by the renewal recursion."""
-        _check_ranks(tree, self.emitted.shape[1], "the profile's traces")
-        rounds = np.zeros(len(self.starts) - 1)
-        visits = np.zeros(tree.num_nodes)
-        examined = np.zeros(len(self.emitted))
-        _fill_rounds(
-            self.emitted, self.starts, tree.parents, tree.ranks, tree.depths, tree.num_children > 0,
-            rounds, visits, examined,
-        )  # fmt: skip
-        tokens = np.diff(self.starts).astype(np.float64)
-        value = float(tokens.sum() / rounds.sum())
-        weights = resamples(len(rounds))
-        samples = (weights @ tokens) / (weights @ rounds)
+        """What `tree` would do.  Raises PlannerError for more children than were measured."""
+        ...
+
+    def law_inside(self, tree: Tree) -> AcceptanceLaw:
+        """The law that holds at the nodes of `tree` where its rounds come by."""
+        ...
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The target's own continuations, scored.
+
+    A column is a rank, or, where siblings matter, a rank among so many (see `Acceptance`).
+    """
+
+    emitted: np.ndarray
+    """float64 [N, columns], prompts one after the other: P(child was accepted | token emitted)."""
+    starts: np.ndarray
+    """int64 [prompts + 1]: where each prompt's continuation starts, and the end of the last."""
+    expected: np.ndarray
+    """float64 [N, columns]: P(child is accepted), before the token is known."""
+    by_rank_alone: bool = True
+    non_increasing: bool = False
+    """Does the method guarantee that acceptance never rises with the rank?"""
+
+    @property
+    def law(self) -> AcceptanceLaw:
+        """Every position weighing the same."""
+        return self._law(self.expected.mean(axis=0)[None, :])
+
+    def predict(self, tree: Tree) -> Prediction:
+        """The renewal recursion: unbiased for this tree.
+
+        Rounds start where the emitted text makes them start; given where a round comes by, its
+        children count with their expected acceptance, which is less noisy than what was emitted.
+        """
+        walk = self._walk(tree)
+        value = float(walk.tokens.sum() / walk.rounds.sum())
+        weights = resamples(len(walk.rounds))
+        samples = (weights @ walk.tokens) / (weights @ walk.rounds)
+        examined = walk.examined.sum(axis=0)
         weight = examined.sum()
-        inside = examined @ self.emitted / weight if weight > 0 else self.acceptance
+        last = _last_family(self.expected.shape[1], self.by_rank_alone)
+        inside = self.expected[:, last]
         return Prediction(
-            tokens_per_step=_tokens_interval(value, samples, len(rounds), tree),
-            reach=visits / rounds.sum(),
-            acceptance=inside,
+            tokens_per_step=_tokens_interval(value, samples, len(walk.rounds), tree),
+            reach=walk.visits / walk.rounds.sum(),
+            acceptance=examined @ inside / weight if weight > 0 else inside.mean(axis=0),
         )
+
+    def rounds(self, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens, rounds), float64 [prompts] each: what `predict` divides, prompt by prompt."""
+        walk = self._walk(tree)
+        return walk.tokens, walk.rounds
+
+    def law_inside(self, tree: Tree) -> AcceptanceLaw:
+        """By depth of the parent where that makes a difference beyond chance; else for all."""
+        examined = self._walk(tree).examined
+        examined = examined[examined.sum(axis=1) > 0]
+        if len(examined) == 0:
+            return self.law
+        firsts = self.starts[:-1]
+        weights = np.add.reduceat(examined.T, firsts, axis=0)
+        sums = np.stack(
+            [np.add.reduceat(row[:, None] * self.expected, firsts, axis=0) for row in examined],
+            axis=1,
+        )
+        if differ(sums, weights):
+            return self._law(sums.sum(axis=0) / weights.sum(axis=0)[:, None])
+        return self._law((sums.sum(axis=(0, 1)) / weights.sum())[None, :])
+
+    def _law(self, columns: np.ndarray) -> AcceptanceLaw:
+        law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
+        return law.non_increasing() if self.non_increasing else law
+
+    def _walk(self, tree: Tree) -> _Walk:
+        columns = _columns(tree, self.expected.shape[1], self.by_rank_alone, "the profile's traces")
+        num_prompts = len(self.starts) - 1
+        walk = _Walk(
+            rounds=np.zeros(num_prompts),
+            tokens=np.zeros(num_prompts),
+            visits=np.zeros(tree.num_nodes),
+            examined=np.zeros((min(max(tree.depth, 1), _DEPTHS_TOLD_APART), len(self.emitted))),
+        )
+        _fill_walk(
+            self.emitted, self.expected, self.starts, tree.parents, columns, tree.depths,
+            tree.num_children > 0, walk.rounds, walk.tokens, walk.visits, walk.examined,
+        )  # fmt: skip
+        return walk
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """Rounds of one tree along the recorded text."""
+
+    rounds: np.ndarray
+    """float64 [prompts]: expected rounds."""
+    tokens: np.ndarray
+    """float64 [prompts]: expected tokens of these rounds."""
+    visits: np.ndarray
+    """float64 [n]: expected visits of each node."""
+    examined: np.ndarray
+    """float64 [depths, N]: chance that a node with children is visited, by its depth."""
 
 
 @dataclass(frozen=True)
 class PromptMeans:
-    """Only each prompt's mean acceptance by rank: no traces were recorded.
+    """Only each prompt's mean acceptance: no traces were recorded.
 
     Takes rounds to start anywhere with equal chance, which promises up to some 20 % too much.
     """
 
     means: np.ndarray
-    """float64 [prompts, k]."""
+    """float64 [prompts, columns]."""
     num_positions: np.ndarray
     """float64 [prompts]."""
+    by_rank_alone: bool = True
+    non_increasing: bool = False
 
     @property
-    def acceptance(self) -> np.ndarray:
-        """float64 [k]: by rank, every position weighing the same."""
-        return self._mean(self.num_positions[None, :])[0]
+    def law(self) -> AcceptanceLaw:
+        """Every position weighing the same."""
+        columns = self._mean(self.num_positions[None, :])
+        law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
+        return law.non_increasing() if self.non_increasing else law
 
     def predict(self, tree: Tree) -> Prediction:
         """Products of mean acceptance along each path."""
-        _check_ranks(tree, self.means.shape[1], "the profile's acceptance")
-        reach = _reach(tree.parents, tree.ranks, self.acceptance)
+        num_columns = self.means.shape[1]
+        columns = _columns(tree, num_columns, self.by_rank_alone, "the profile's acceptance")
+        vector = self._mean(self.num_positions[None, :])[0]
+        reach = _reach(tree.parents, columns, vector)
         vectors = self._mean(resamples(len(self.means)) * self.num_positions)
-        samples = _expected_tokens_each(tree.parents, tree.ranks, vectors)
+        samples = _expected_tokens_each(tree.parents, columns, vectors)
         return Prediction(
             tokens_per_step=_tokens_interval(float(reach.sum()), samples, len(self.means), tree),
             reach=reach,
-            acceptance=self.acceptance,
+            acceptance=vector[_last_family(num_columns, self.by_rank_alone)],
         )
+
+    def law_inside(self, tree: Tree) -> AcceptanceLaw:
+        """Nothing is known but the mean over all positions."""
+        return self.law
 
     def _mean(self, weights: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(weights @ self.means / weights.sum(axis=1, keepdims=True))
@@ -125,16 +217,42 @@ def recorded(profile: Profile, entry: Acceptance) -> Traces | PromptMeans:
     """The best evidence the profile holds for one of its acceptance entries."""
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.int64)
     traces = profile.traces(entry)
+    traits = VERIFIER_TRAITS.get(entry.verifier)
+    kind = {
+        "by_rank_alone": entry.by_rank_alone,
+        "non_increasing": traits is not None and traits.non_increasing,
+    }
+    if entry.sampling.temperature == 0:
+        kind["non_increasing"] = False  # there the rule is another
     if traces is None:
         means = np.array([prompt.acceptance for prompt in entry.prompts], np.float64)
-        return PromptMeans(_substochastic(means), lengths.astype(np.float64))
-    starts = np.concatenate(([0], np.cumsum(lengths)))
-    return Traces(_substochastic(np.array(traces[1], np.float64, order="C")), starts)
+        return PromptMeans(_substochastic(means, entry), lengths.astype(np.float64), **kind)
+    expected, emitted = (_substochastic(np.array(array, np.float64), entry) for array in traces)
+    return Traces(emitted, np.concatenate(([0], np.cumsum(lengths))), expected, **kind)
 
 
-def _substochastic(rows: np.ndarray) -> np.ndarray:
-    """Rows that exceed 1 by rounding, brought back to 1."""
-    return rows / np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
+def _substochastic(rows: np.ndarray, entry: Acceptance) -> np.ndarray:
+    """`rows` (in place) where the children of a node exceed 1 by rounding, brought back to 1."""
+    for family in entry.families:
+        rows[:, family] /= np.maximum(rows[:, family].sum(axis=1, keepdims=True), 1.0)
+    return rows
+
+
+def _last_family(num_columns: int, by_rank_alone: bool) -> slice:
+    """Columns of the children of a node that has all."""
+    return slice(None) if by_rank_alone else family_columns(Acceptance.ranks_in(num_columns))
+
+
+def _columns(tree: Tree, num_columns: int, by_rank_alone: bool, what: str) -> np.ndarray:
+    """int32 [n]: the column of each node; the root's is 0."""
+    if by_rank_alone:
+        _check_ranks(tree, num_columns, what)
+        return tree.ranks
+    _check_ranks(tree, Acceptance.ranks_in(num_columns), what)
+    siblings = tree.num_children[np.maximum(tree.parents, 0)]
+    columns = (siblings * (siblings - 1) // 2 + tree.ranks).astype(np.int32)
+    columns[0] = 0
+    return columns
 
 
 def _check_ranks(tree: Tree, num_ranks: int, what: str) -> None:
@@ -155,32 +273,29 @@ def _tokens_interval(value: float, samples: np.ndarray, num_prompts: int, tree: 
 
 
 @njit(cache=True)
-def _reach(parents, ranks, acceptance):  # type: ignore[no-untyped-def]
-    """Product of acceptance[rank] along the path to each node."""
+def _reach(parents, columns, acceptance):  # type: ignore[no-untyped-def]
+    """Product of acceptance[column] along the path to each node."""
     reach = np.ones(len(parents))
     for node in range(1, len(parents)):
-        reach[node] = reach[parents[node]] * acceptance[ranks[node]]
+        reach[node] = reach[parents[node]] * acceptance[columns[node]]
     return reach
 
 
 @njit(cache=True)
-def _expected_tokens_each(parents, ranks, vectors):  # type: ignore[no-untyped-def]
+def _expected_tokens_each(parents, columns, vectors):  # type: ignore[no-untyped-def]
     tokens = np.zeros(len(vectors))
     for i in range(len(vectors)):
-        tokens[i] = _reach(parents, ranks, vectors[i]).sum()
+        tokens[i] = _reach(parents, columns, vectors[i]).sum()
     return tokens
 
 
 @njit(cache=True)
-def _fill_rounds(  # type: ignore[no-untyped-def]
-    emitted, starts, parents, ranks, depths, expands, rounds, visits, examined
+def _fill_walk(  # type: ignore[no-untyped-def]
+    emitted, expected, starts, parents, columns, depths, expands, rounds, tokens, visits, examined
 ):
-    """Renewal recursion over every prompt's text.
-
-    rounds [prompts]: expected rounds.  visits [n]: expected visits of each node.
-    examined [N]: probability that the node visited at each position has children.
-    """
+    """Renewal recursion over every prompt's text; fills the arrays of `_Walk`."""
     num_nodes = len(parents)
+    last_depth = len(examined) - 1
     mass = np.zeros(num_nodes)
     rest = np.zeros(num_nodes)
     for prompt in range(len(starts) - 1):
@@ -191,6 +306,8 @@ def _fill_rounds(  # type: ignore[no-untyped-def]
             if begins[t] == 0.0:
                 continue
             rounds[prompt] += begins[t]
+            tokens[prompt] += begins[t]
+            visits[0] += begins[t]
             mass[0] = begins[t]
             rest[0] = begins[t]
             reached = 1
@@ -198,7 +315,11 @@ def _fill_rounds(  # type: ignore[no-untyped-def]
                 parent = parents[reached]
                 share = mass[parent]
                 if share > 0.0:
-                    share *= emitted[first + t + depths[parent], ranks[reached]]
+                    place = first + t + depths[parent]
+                    visit = share * expected[place, columns[reached]]
+                    visits[reached] += visit
+                    tokens[prompt] += visit
+                    share *= emitted[place, columns[reached]]
                     rest[parent] -= share
                 mass[reached] = share
                 rest[reached] = share
@@ -206,7 +327,6 @@ def _fill_rounds(  # type: ignore[no-untyped-def]
             for node in range(reached):
                 if mass[node] > 0.0:
                     place = t + depths[node]
-                    visits[node] += mass[node]
                     begins[place + 1] += max(rest[node], 0.0)
                     if expands[node]:
-                        examined[first + place] += mass[node]
+                        examined[min(depths[node], last_depth), first + place] += mass[node]

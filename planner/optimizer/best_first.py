@@ -1,4 +1,4 @@
-"""Which tree of n nodes is the best, when acceptance never rises with the rank?
+"""Which tree of n nodes is the best, when acceptance never rises with the rank at any depth?
 
 Then the reach of a node (the product of acceptance along its path) never rises downwards or to the
 right, so that the n nodes of largest reach within a depth form a tree: one best-first search per
@@ -13,13 +13,14 @@ import numpy as np
 from numba import njit
 
 from ..tree import Tree
+from .law import AcceptanceLaw
 
 
 class BestFirst:
-    """Best trees of up to `max_nodes` nodes and `max_depth` levels, acceptance non-increasing."""
+    """Best trees of up to `max_nodes` nodes and `max_depth` levels, under a greedy law."""
 
-    def __init__(self, acceptance: np.ndarray, max_nodes: int, max_depth: int) -> None:
-        self.acceptance = acceptance
+    def __init__(self, law: AcceptanceLaw, max_nodes: int, max_depth: int) -> None:
+        self.acceptance = law.rates[:, 0, :]
         self.max_nodes = max_nodes
         self.max_depth = max_depth
 
@@ -67,6 +68,8 @@ def _pop_order(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(parents, depths, reach) of up to `max_nodes` nodes, by falling reach; fewer if that is all.
 
+    acceptance  float64 [num_depths, num_ranks]  by depth of the parent, the last for all deeper
+
     Ties go to the shallower node, then to the one whose parent came first.
     """
     parents = np.full(max_nodes, -1, np.int32)
@@ -79,13 +82,13 @@ def _pop_order(
 @njit(cache=True)
 def _fill_pop_order(acceptance, depth, parents, depths, reach):  # type: ignore[no-untyped-def]
     max_nodes = len(parents)
-    num_ranks = len(acceptance)
+    num_depths, num_ranks = acceptance.shape
     next_rank = np.zeros(max_nodes, np.int64)
     offer = np.zeros(max_nodes)  # reach of the next child that a node could still get
     heap = np.zeros(max_nodes, np.int64)  # of nodes, by their offer
     heap_size = 0
     if depth > 0:
-        offer[0] = acceptance[0]
+        offer[0] = acceptance[0, 0]
         heap_size = 1
     size = 1
     while size < max_nodes and heap_size > 0:
@@ -97,13 +100,14 @@ def _fill_pop_order(acceptance, depth, parents, depths, reach):  # type: ignore[
         size += 1
         next_rank[parent] += 1
         if next_rank[parent] < num_ranks:
-            offer[parent] = reach[parent] * acceptance[next_rank[parent]]
+            place = min(depths[parent], num_depths - 1)
+            offer[parent] = reach[parent] * acceptance[place, next_rank[parent]]
         else:
             heap_size -= 1
             heap[0] = heap[heap_size]
         _sift_down(heap, heap_size, offer, depths)
         if depths[child] < depth:
-            offer[child] = reach[child] * acceptance[0]
+            offer[child] = reach[child] * acceptance[min(depths[child], num_depths - 1), 0]
             heap[heap_size] = child
             heap_size += 1
             _sift_up(heap, heap_size - 1, offer, depths)

@@ -1,4 +1,4 @@
-"""How far may an average over prompts be off?  Cluster bootstrap: prompts are drawn anew, whole."""
+"""How far may an average over prompts be off?  Prompts are the samples, each as a whole."""
 
 from __future__ import annotations
 
@@ -37,3 +37,28 @@ def interval(
     tail = float(ndtr(-t * np.sqrt(num_prompts / (num_prompts - 1))))
     low, high = np.quantile(samples, (tail, 1 - tail))
     return float(low), float(high)
+
+
+def differ(sums: np.ndarray, weights: np.ndarray) -> bool:
+    """Does any group's weighted mean differ from the mean over all groups by more than chance?
+
+    sums     float64 [prompts, groups, k]  weighted sums of k quantities
+    weights  float64 [prompts, groups]     their weights
+
+    Compares the first quantity and the total of all.  Linearised ratio estimators with prompts as
+    clusters, two-sided at 5 % over all comparisons together (Bonferroni).
+    """
+    num_prompts, num_groups = weights.shape
+    if num_prompts < 3 or num_groups < 2:
+        return False
+    compared = np.stack([sums[:, :, 0], sums.sum(axis=2)], axis=2)
+    means = compared.sum(axis=0) / weights.sum(axis=0)[:, None]
+    mean = compared.sum(axis=(0, 1)) / weights.sum()
+    influence = (compared - means * weights[:, :, None]) / weights.sum(axis=0)[:, None]
+    influence -= ((compared.sum(axis=1) - mean * weights.sum(axis=1)[:, None]) / weights.sum())[
+        :, None, :
+    ]
+    errors = np.sqrt((influence**2).sum(axis=0) * num_prompts / (num_prompts - 1))
+    limit = float(stdtrit(num_prompts - 1, 1 - 0.025 / (2 * num_groups)))
+    rounding = 1e-9
+    return bool((np.abs(means - mean) > limit * errors + rounding).any())

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-
-import numpy as np
 
 from ..plan import GREEDY_RULE, VERIFIER_TRAITS, MadeFrom, Plan, TreeDrafting
 from ..profile import Acceptance, Profile, Sampling
 from ..schema import PlannerError
 from ..tree import Tree
-from .acceptance import PromptMeans, Traces, recorded
-from .baselines import ChainSolver
+from .acceptance import Evidence, recorded
+from .baselines import ChainSolver, IndependentSolver, KarySolver
+from .certificate import upper_bound
 from .checks import count
 from .cost import StepCosts, step_costs
 from .grading import Candidate, grade
+from .law import AcceptanceLaw
 from .problem import Estimates, Limits, Solver
 from .solver_sequoia import SequoiaSolver
 
 SOLVERS: dict[str, Solver] = {
     "chain": ChainSolver(),
+    "kary": KarySolver(),
+    "independent": IndependentSolver(),
     "sequoia": SequoiaSolver(),
 }
 
@@ -53,16 +56,19 @@ def solve(
     Not speculating (a lone root) is always among the candidates, and wins ties.
     Raises PlannerError, listing what there is, where the profile lacks what is asked for.
     """
-    candidates = rank_candidates(
+    contests = _contests(
         profile, solver=solver, verifier=verifier, temperature=temperature, max_nodes=max_nodes,
         max_depth=max_depth, batch_size=batch_size, context=context,
     )  # fmt: skip
+    candidates = _ranked(contests)
     best = candidates[0]
+    contest = next(one for one in contests if one.verifier == best.verifier)
+    predicted = best.predicted.model_copy(update={"optimality_gap": contest.gap(best.tree)})
     return Plan(
         drafting=TreeDrafting(parents=best.tree.parents.tolist()),
         verifier=best.verifier,
         sampling=_sampling(profile, temperature),
-        predicted=best.predicted,
+        predicted=predicted,
         made_from=MadeFrom(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             profile_sha256=profile.fingerprint(),
@@ -72,7 +78,7 @@ def solve(
             draft=profile.draft,
             solver=best.solver,
             batch_size=batch_size,
-            context=step_costs(profile, batch_size=batch_size, context=context).context,
+            context=contest.costs.context,
             num_candidates=len(candidates),
         ),
     )
@@ -93,45 +99,96 @@ def rank_candidates(
 
     Ties go to fewer nodes, then to verifiers that need no sampling, then to the first name.
     """
+    contests = _contests(
+        profile, solver=solver, verifier=verifier, temperature=temperature, max_nodes=max_nodes,
+        max_depth=max_depth, batch_size=batch_size, context=context,
+    )  # fmt: skip
+    return _ranked(contests)
+
+
+@dataclass(frozen=True)
+class _Contest:
+    """One verifier's: what is known of it, and all trees that were graded under it."""
+
+    verifier: str
+    evidence: Evidence
+    costs: StepCosts
+    limits: Limits
+    candidates: list[Candidate]
+
+    def gap(self, tree: Tree) -> float:
+        """By which fraction any tree within the limits could at most be faster than `tree`.
+
+        Under the acceptance that holds inside `tree`, everywhere, and the measured costs.
+        """
+        law = _law(self.evidence.law_inside(tree), self.verifier)
+        rate = law.expected_tokens(tree) / self.costs.step_ms(tree)
+        return max(upper_bound(law, self.costs, self.limits) / rate - 1, 0.0)
+
+
+def _contests(
+    profile: Profile,
+    *,
+    solver: str,
+    verifier: str,
+    temperature: float | None,
+    max_nodes: int | None,
+    max_depth: int | None,
+    batch_size: int,
+    context: int | None,
+) -> list[_Contest]:
     solvers = _solvers(solver)
     sampling = _sampling(profile, temperature)
-    candidates: list[Candidate] = []
+    contests = []
     for entry in _entries(profile, sampling, verifier):
         rule = GREEDY_RULE if sampling.temperature == 0 else entry.verifier
         costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
         limits = _limits(costs, max_nodes, max_depth)
-        candidates += _graded(solvers, entry.verifier, recorded(profile, entry), costs, limits)
+        evidence = recorded(profile, entry)
+        graded = _graded(solvers, entry.verifier, evidence, costs, limits)
+        contests.append(_Contest(entry.verifier, evidence, costs, limits, graded))
+    return contests
+
+
+def _ranked(contests: list[_Contest]) -> list[Candidate]:
+    """All candidates, the best first; the lone root, the same under every verifier, once."""
+    candidates = [candidate for contest in contests for candidate in contest.candidates]
     candidates.sort(key=_order)
-    lone = [candidate for candidate in candidates if candidate.tree.num_nodes == 1]
-    return [c for c in candidates if c.tree.num_nodes > 1 or c is lone[0]]
+    lone = next(candidate for candidate in candidates if candidate.tree.num_nodes == 1)
+    return [c for c in candidates if c.tree.num_nodes > 1 or c is lone]
 
 
 def _graded(
     solvers: dict[str, Solver],
     verifier: str,
-    evidence: Traces | PromptMeans,
+    evidence: Evidence,
     costs: StepCosts,
     limits: Limits,
 ) -> list[Candidate]:
     """Candidates under one verifier.
 
     Acceptance differs between the start of a round and the inside of a good tree, so proposals are
-    made again with the vector that holds inside the best tree so far.
+    made again with the law that holds inside the best tree so far.
     """
     lone = grade(Tree([-1]), evidence, costs, solver=NO_SOLVER, verifier=verifier)
     graded = {lone.tree: lone}
-    acceptance = evidence.acceptance
+    law = _law(evidence.law, verifier)
     for _ in range(_ROUNDS):
-        estimates = Estimates(acceptance[: VERIFIER_TRAITS[verifier].max_children], costs)
         for name, solver in solvers.items():
-            for tree in solver.propose(estimates, limits):
+            for tree in solver.propose(Estimates(law, costs), limits):
                 if tree not in graded and costs.covers(tree):
                     graded[tree] = grade(tree, evidence, costs, solver=name, verifier=verifier)
         best = min(graded.values(), key=_order)
-        if np.array_equal(best.acceptance, acceptance):
+        inside = _law(evidence.law_inside(best.tree), verifier)
+        if inside == law:
             break
-        acceptance = best.acceptance
+        law = inside
     return list(graded.values())
+
+
+def _law(law: AcceptanceLaw, verifier: str) -> AcceptanceLaw:
+    """`law` for as many children as the verifier serves."""
+    return law.limited(VERIFIER_TRAITS[verifier].max_children)
 
 
 def _order(candidate: Candidate) -> tuple[float, int, bool, str, str, list[int]]:
@@ -171,7 +228,7 @@ def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accept
     known = {
         entry.verifier: entry
         for entry in reversed(profile.acceptance)  # the first of a kind stands
-        if entry.sampling == sampling and _plannable(entry.verifier)
+        if entry.sampling == sampling and entry.verifier in VERIFIER_TRAITS
     }
     if verifier == "auto" and sampling.temperature == 0 and GREEDY_RULE in known:
         return [known[GREEDY_RULE]]  # which all rules are there
@@ -183,12 +240,6 @@ def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accept
         f"verifier: got {verifier!r}, but at {sampling} the profile measured only "
         f"{', '.join(sorted(known)) or 'verifiers unknown here'}; expected auto or one of these"
     )
-
-
-def _plannable(verifier: str) -> bool:
-    """Is the verifier known, and does an acceptance vector describe it?"""
-    traits = VERIFIER_TRAITS.get(verifier)
-    return traits is not None and traits.by_rank_alone
 
 
 def _limits(costs: StepCosts, max_nodes: int | None, max_depth: int | None) -> Limits:

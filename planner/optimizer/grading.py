@@ -11,7 +11,7 @@ import numpy as np
 
 from ..plan import Estimate, Predicted
 from ..tree import Tree
-from .acceptance import PromptMeans, Traces
+from .acceptance import Evidence
 from .cost import StepCosts, speedup
 
 
@@ -51,7 +51,7 @@ class Candidate:
 
 def grade(
     tree: Tree,
-    evidence: Traces | PromptMeans,
+    evidence: Evidence,
     costs: StepCosts,
     *,
     solver: str = "",

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from ..tree import Tree
 from .cost import StepCosts
+from .law import AcceptanceLaw
 
 
 @dataclass(frozen=True)
 class Estimates:
     """What the profile says about one verifier, at one batch size and context."""
 
-    acceptance: np.ndarray
-    """float64 [k], by rank, unconditional; no longer than the verifier's most children."""
+    law: AcceptanceLaw
+    """For no more children than the verifier serves."""
     costs: StepCosts
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from ..schema import PlannerError
 from ..tree import Tree
 from .best_first import BestFirst
-from .checks import count, probabilities
+from .checks import count
+from .law import AcceptanceLaw
 from .programme import Programme
 
 _FIRST_DEPTH = 32
@@ -28,11 +29,11 @@ def frontier(acceptance: Any, max_nodes: int, max_depth: int) -> np.ndarray:
     nodes, root included, and at most d levels below the root; -inf where there is none (n = 0, or
     n more than k children a node can fill in d levels).  Exact for any vector, monotone or not.
     """
-    acceptance = probabilities(acceptance, "acceptance")
+    law = AcceptanceLaw.by_rank(acceptance)
     max_nodes = count(max_nodes, "max_nodes", 1)
     max_depth = count(max_depth, "max_depth", 0)
     useful_depth = min(max_depth, max_nodes - 1)
-    table = search(acceptance, max_nodes, useful_depth).expected_tokens
+    table = search(law, max_nodes, useful_depth).expected_tokens
     return np.pad(table, ((0, 0), (0, max_depth - useful_depth)), mode="edge")
 
 
@@ -45,31 +46,33 @@ def best_tree(acceptance: Any, num_nodes: int, depth: int | None = None) -> Tree
     Exact for any vector, monotone or not; the same tree every time.  Raises PlannerError if there
     is no such tree.
     """
-    acceptance = probabilities(acceptance, "acceptance")
+    law = AcceptanceLaw.by_rank(acceptance)
     num_nodes = count(num_nodes, "num_nodes", 1)
     most = num_nodes - 1 if depth is None else min(count(depth, "depth", 0), num_nodes - 1)
-    tree = _deep_search(acceptance, num_nodes, most)
+    tree = deep_search(law, num_nodes, most)
     if tree is None:
         raise PlannerError(
-            f"num_nodes: got {num_nodes}, but {len(acceptance)} children a node fill at most "
-            f"{_capacity(len(acceptance), most)} nodes in {most} levels; allow more depth, or give "
+            f"num_nodes: got {num_nodes}, but {law.num_ranks} children a node fill at most "
+            f"{_capacity(law.num_ranks, most)} nodes in {most} levels; allow more depth, or give "
             "an acceptance vector of more ranks"
         )
     return tree
 
 
-def search(acceptance: np.ndarray, max_nodes: int, max_depth: int) -> BestFirst | Programme:
-    """All best trees up to the limits, by the cheapest exact method for this vector (unchecked)."""
-    if (np.diff(acceptance) <= 0).all():
-        return BestFirst(acceptance, max_nodes, max_depth)
-    return Programme(acceptance, max_nodes, max_depth)
+def search(law: AcceptanceLaw, max_nodes: int, max_depth: int) -> BestFirst | Programme:
+    """All best trees up to the limits, by the cheapest exact method for this law (unchecked)."""
+    method = BestFirst if law.is_greedy else Programme
+    return method(law, max_nodes, max_depth)
 
 
-def _deep_search(acceptance: np.ndarray, num_nodes: int, max_depth: int) -> Tree | None:
-    """The best tree, for a programme without filling tables of levels that no good tree has."""
+def deep_search(law: AcceptanceLaw, num_nodes: int, max_depth: int) -> Tree | None:
+    """The best tree of exactly `num_nodes` nodes and at most `max_depth` levels, if there is one.
+
+    A programme fills no tables of levels that no good tree has.
+    """
     depth = min(max_depth, _FIRST_DEPTH)
     while True:
-        trees = search(acceptance, num_nodes, depth)
+        trees = search(law, num_nodes, depth)
         if isinstance(trees, BestFirst):
             return trees.tree(num_nodes, max_depth)
         if trees.is_settled or depth == max_depth:

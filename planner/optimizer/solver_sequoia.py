@@ -26,7 +26,7 @@ class SequoiaSolver:
         if limits.max_nodes < 2 or limits.max_depth < 1:
             return []
         costs = estimates.costs
-        trees = search(estimates.acceptance, limits.max_nodes, limits.max_depth)
+        trees = search(estimates.law, limits.max_nodes, limits.max_depth)
         tokens = trees.expected_tokens
         step_ms = trees.drafting_ms(costs.draft.table(limits.max_nodes))
         step_ms += costs.draft_root.ms

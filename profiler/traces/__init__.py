@@ -1,6 +1,6 @@
 """Acceptance traces: one small function per rule, one row each in `TRACERS`.
 
-Rules whose acceptance depends on more than the rank have no vector and so no tracer
+Rules whose acceptance depends on the number of siblings too give a column for each number and rank
 (`VerifierTraits.by_rank_alone`).
 """
 
@@ -10,6 +10,7 @@ from .base import Tracer, Traces, tracer
 from .distinct import lookahead, rrsw
 from .fixed import trace_topk
 from .independent import chain, naive, rrs
+from .siblings import kseq, spechub
 
 __all__ = ["TRACERS", "Tracer", "Traces"]
 
@@ -18,6 +19,8 @@ TRACERS: dict[str, Tracer] = {
     "naive": tracer(naive),
     "topk": trace_topk,
     "rrs": tracer(rrs),
+    "kseq": tracer(kseq),
     "rrsw": tracer(rrsw),
+    "spechub": tracer(spechub),
     "lookahead": tracer(lookahead),
 }

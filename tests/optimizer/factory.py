@@ -72,13 +72,22 @@ def costs(
 
 
 def positional(
-    vectors: Sequence[Sequence[float]], *, verifier: str = "rrsw", temperature: float = 0.6
+    vectors: Sequence[Sequence[float]],
+    *,
+    verifier: str = "rrsw",
+    temperature: float = 0.6,
+    siblings: bool = False,
 ) -> Acceptance:
-    """An entry without traces: one prompt of 100 positions per vector."""
+    """An entry without traces: one prompt of 100 positions per vector.
+
+    siblings  are the entries columns by number of siblings and rank?
+    """
+    num_columns = len(vectors[0])
     return Acceptance(
         sampling=Sampling(temperature=temperature),
         verifier=verifier,
-        num_ranks=len(vectors[0]),
+        num_ranks=Acceptance.ranks_in(num_columns) if siblings else num_columns,
+        by_rank_alone=not siblings,
         prompts=[PromptAcceptance(num_positions=100, acceptance=list(v)) for v in vectors],
     )
 

@@ -25,7 +25,8 @@ def chain(length):
 
 def traces(*texts):
     lengths = [len(text) for text in texts]
-    return Traces(np.concatenate(texts).astype(float), np.cumsum([0, *lengths]))
+    rows = np.concatenate(texts).astype(float)
+    return Traces(rows, np.cumsum([0, *lengths]), expected=rows)
 
 
 def random_text(seed, length, num_ranks=3):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import PlannerError
-from planner.optimizer import best_tree, expected_tokens, frontier
+from planner.optimizer import AcceptanceLaw, best_tree, expected_tokens, frontier
 from planner.optimizer.best_first import BestFirst
 from planner.optimizer.programme import Programme
 
@@ -152,8 +152,9 @@ def test_best_tree_is_on_the_frontier(acceptance, num_nodes, depth):
 @settings(max_examples=40, deadline=None)
 def test_best_first_is_the_programme_where_acceptance_falls(acceptance, max_nodes, max_depth):
     acceptance = np.sort(acceptance)[::-1].copy()
-    fast = BestFirst(acceptance, max_nodes, max_depth).expected_tokens
-    slow = Programme(acceptance, max_nodes, max_depth).expected_tokens
+    law = AcceptanceLaw.by_rank(acceptance)
+    fast = BestFirst(law, max_nodes, max_depth).expected_tokens
+    slow = Programme(law, max_nodes, max_depth).expected_tokens
     assert (np.isfinite(fast) == np.isfinite(slow)).all()
     reached = np.isfinite(fast)
     assert np.allclose(fast[reached], slow[reached], rtol=0, atol=rounding(max_nodes, fast.max()))
@@ -163,7 +164,7 @@ def test_best_first_is_the_programme_where_acceptance_falls(acceptance, max_node
 @pytest.mark.parametrize("name", ["falling", "ties", "one rank", "certain"])
 def test_drafting_time_is_that_of_the_levels_below_the_root(search, name):
     draft_ms = np.array([np.nan, 1.0, 1.5, 7.0, 2.0, 2.5, 2.25] + [np.inf] * 30)
-    trees = search(np.array(VECTORS[name]), 23, 5)
+    trees = search(AcceptanceLaw.by_rank(VECTORS[name]), 23, 5)
     table = trees.drafting_ms(draft_ms)
     for size in range(1, 24):
         for depth in range(6):

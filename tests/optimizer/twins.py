@@ -59,8 +59,13 @@ def best_by_recursion(acceptance, num_nodes: int, depth: int) -> float:
     return best(num_nodes, depth)
 
 
-def rounds_by_dictionary(tree: Tree, emitted, examined=None) -> tuple[float, dict[int, float]]:
-    """Expected rounds over one text, and visits by node: the renewal recursion in dictionaries."""
+def rounds_by_dictionary(
+    tree: Tree, emitted, examined=None, *, by_node: bool = False
+) -> tuple[float, dict[int, float]]:
+    """Expected rounds over one text, and visits by node: the renewal recursion in dictionaries.
+
+    emitted  [N, rank], or [N, parent, rank] if `by_node`
+    """
     starts: dict[int, float] = defaultdict(float, {0: 1.0})
     visits: dict[int, float] = defaultdict(float)
     rounds = 0.0
@@ -73,8 +78,9 @@ def rounds_by_dictionary(tree: Tree, emitted, examined=None) -> tuple[float, dic
                 continue
             visits[node] += mass[node]
             rest = mass[node]
+            rates = emitted[place][node] if by_node else emitted[place]
             for rank, child in enumerate(tree.children[node]):
-                mass[child] = mass[node] * float(emitted[place][rank])
+                mass[child] = mass[node] * float(rates[rank])
                 rest -= mass[child]
             starts[place + 1] += rest
             if examined is not None and tree.children[node]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from planner import PlannerError, load
+from planner.plan import VERIFIER_TRAITS
 from planner.profile import Sampling
 from profiler import Settings, discard_pieces, measure_profile
 from profiler import measure as measure_module
@@ -51,9 +52,9 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
         assert all(costs.overhead[rule].counts == [2, 6] for rule in TRACERS if rule != "rrsw")
     for entry in profile.acceptance:
         expected, emitted = profile.traces(entry)
-        assert expected.shape == emitted.shape == (21, entry.num_ranks)
-        lone = entry.verifier == "chain" and entry.sampling.temperature > 0
-        assert entry.num_ranks == (1 if lone else 3)
+        assert expected.shape == emitted.shape == (21, entry.num_columns)
+        most = VERIFIER_TRAITS[entry.verifier].max_children or 3
+        assert entry.num_ranks == (min(most, 3) if entry.sampling.temperature > 0 else 3)
         assert [prompt.num_positions for prompt in entry.prompts] == [7, 7, 7]
         for index, prompt in enumerate(entry.prompts):
             rows = expected[7 * index : 7 * index + 7].astype(np.float64)

@@ -75,6 +75,18 @@ def profile_content() -> dict[str, Any]:
     }
 
 
+def optimal_content() -> dict[str, Any]:
+    return {
+        "sampling": {"temperature": 0.6},
+        "replacement": False,
+        "num_children": 2,
+        "prompts": [
+            {"num_positions": 2, "acceptance": [0.5, 0.875]},
+            {"num_positions": 1, "acceptance": [0.75, 1.0]},
+        ],
+    }
+
+
 def profile_with_traces() -> Profile:
     content = profile_content()
     content["acceptance"][0] |= {"expected": "a/expected", "emitted": "a/emitted"}

@@ -12,7 +12,13 @@ from planner import Plan, PlannerError, Profile, load, save
 from planner.schema import write_atomically
 from planner.schemas import schema_json, schema_path
 
-from .samples import CONTENTS, plan_content, profile_content, profile_with_traces
+from .samples import (
+    CONTENTS,
+    optimal_content,
+    plan_content,
+    profile_content,
+    profile_with_traces,
+)
 
 KINDS = list(CONTENTS)
 
@@ -212,3 +218,35 @@ def test_a_profile_without_its_traces_stands_alone(tmp_path):
     again = load(tmp_path / "p.json")
     assert again.traces(again.acceptance[0]) is None
     assert again.acceptance[0].prompts == profile_with_traces().acceptance[0].prompts
+
+
+def test_a_profile_may_hold_the_optimum_beside_its_acceptance(tmp_path):
+    assert load(write(tmp_path / "without.json", profile_content())).optimal == []
+    content = profile_content() | {"optimal": [optimal_content()]}
+    profile = load(write(tmp_path / "in.json", content))
+    assert profile.optimal[0].mean() == pytest.approx([1.75 / 3, 2.75 / 3])
+    save(profile, tmp_path / "out.json")
+    assert load(tmp_path / "out.json") == profile
+    jsonschema.validate(
+        json.loads((tmp_path / "out.json").read_text()), json.loads(schema_json("profile"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda o: o["prompts"][1].update(acceptance=[0.75, 0.5]),
+         "non-decreasing in the number of children, not 0.75 for 1 and 0.5 for 2"),
+        (lambda o: o["prompts"][0].update(acceptance=[0.5, 1.5]),
+         "optimal.0.prompts.0.acceptance.1: got 1.5"),
+        (lambda o: o["prompts"][0].update(acceptance=[0.5]), "num_children = 2 entries, not 1"),
+        (lambda o: o["prompts"][0].update(num_positions=0), "optimal.0.prompts.0.num_positions"),
+        (lambda o: o.update(prompts=[]), "optimal.0.prompts: got []"),
+        (lambda o: o.update(replacement="no"), "optimal.0.replacement: got 'no'"),
+        (lambda o: o.update(verifier="rrsw"), "optimal.0.verifier: unknown key"),
+    ],
+)  # fmt: skip
+def test_wrong_values_in_an_optimum_name_their_field(change, words, tmp_path):
+    optimal = optimal_content()
+    change(optimal)
+    assert words in fault(write(tmp_path / "p.json", profile_content() | {"optimal": [optimal]}))

@@ -1,0 +1,311 @@
+"""How much faster than the chosen plan would the best plan have been?
+
+    python -m benchmarks.regret [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
+
+For each embedded pair, each shape of its target and each temperature: profile, solve, and then
+measure the chosen plan beside a grid of other plans.  A plan's speed is its tokens per step over
+its step time, each measured where it costs least noise: step times in turns, in one run, on the
+shape itself; tokens per step by decoding the evaluation prompts with the pair as it is, whose
+function the inflated shapes compute.  The best of many noisy numbers looks better than it is, so
+the grid is thinned on one set of random texts, the winner picked on a second, and compared with the
+chosen plan on a third.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from planner.cli.models import EMBEDDED, load_named
+from planner.optimizer import SOLVERS, Estimates, Limits, recorded, solve, step_costs
+from planner.optimizer.sequoia import deep_search
+from planner.plan import GREEDY_RULE
+from planner.profile import Profile, Sampling
+from planner.schema import write_atomically
+from planner.tree import Tree
+from profiler import Settings, measure_profile
+from profiler.curves import CostGrid, CostSweeps
+from profiler.traces import TRACERS
+from runtime.embedded import load_prompts
+from runtime.models import LanguageModel
+from runtime.policies import StaticTree
+from runtime.randomness import seeded_source
+from runtime.session import Session
+from runtime.verifiers import VERIFIERS
+
+from .marks import replace_marked
+from .truth import Case, Ratio, decoded, log_error
+
+SHAPES = ("", "25M", "100M")
+TEMPERATURES = (0.0, 0.6, 1.0)
+CONTEXT = 128
+GRID_RULES = ("rrsw", "lookahead", "topk")
+GRID_SIZES = (2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+GRID_DEPTHS = (2, 4, 24)
+GRID_CHAINS = (1, 2, 3, 4, 5, 6, 8)
+GRID_LIMITS = Limits(max_nodes=16, max_depth=4)
+KEPT = 4
+FIRST, SECOND, THIRD = 32, 128, 128
+"""Tokens per prompt with which the grid is thinned, the winner picked, and the two compared."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tree and the verifier that walks it."""
+
+    verifier: str
+    tree: Tree
+
+    @property
+    def words(self) -> str:
+        if self.tree.num_nodes == 1:
+            return "none"
+        return f"{self.verifier}, {self.tree.num_nodes} nodes, depth {self.tree.depth}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pair, shape and temperature."""
+
+    pair: str
+    shape: str
+    temperature: float
+    chosen: str
+    predicted_speedup: float
+    chosen_speedup: float
+    best: str
+    best_speedup: float
+    regret: float
+    """By which fraction the best of the grid was faster than the chosen plan, both once more."""
+    regret_error: float
+    """Standard error of it, from the prompts; step times are medians of interleaved repeats."""
+    num_plans: int
+
+    def markdown(self) -> str:
+        error = f" ± {self.regret_error:.1%}" if self.regret_error else ""
+        return (
+            f"| {self.pair} | {self.shape or 'as it is'} | {self.temperature:g} | {self.chosen} | "
+            f"{self.predicted_speedup:.2f} | {self.chosen_speedup:.2f} | {self.best} | "
+            f"{self.best_speedup:.2f} | {self.regret:+.1%}{error} | {self.num_plans} |"
+        )
+
+
+HEADER = (
+    "| pair | shape | T | chosen plan | speedup predicted | measured | best of the grid | "
+    "measured | regret | plans |\n|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+class Measured:
+    """Profiles, choices and step times of one pair at several shapes; nothing decoded yet."""
+
+    def __init__(self, pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> None:
+        self.pair = pair
+        self.chosen: dict[tuple[str, float], Choice] = {}
+        self.promised: dict[tuple[str, float], float] = {}
+        self.step_ms: dict[tuple[str, float], dict[Choice, float]] = {}
+        name = next(each for each, place in EMBEDDED.items() if place == (pair, 1))
+        draft = named(name)
+        facts = facts_of(named("embedded/target"), draft, repeats, num_tokens)
+        self.grids = {temperature: grid(facts, temperature) for temperature in TEMPERATURES}
+        for shape in shapes:
+            target = named(f"embedded/target@{shape}" if shape else "embedded/target")
+            profile = at_shape(facts, target, draft, repeats) if shape else facts
+            for temperature in TEMPERATURES:
+                plan = solve(profile, temperature=temperature)
+                assert plan.predicted is not None
+                rule = GREEDY_RULE if temperature == 0 else plan.verifier
+                key = (shape, temperature)
+                self.chosen[key] = Choice(rule, plan.tree)
+                self.promised[key] = plan.predicted.speedup.value
+                choices = list(dict.fromkeys([self.chosen[key], *self.grids[temperature]]))
+                self.step_ms[key] = step_times(target, draft, choices, temperature, repeats)
+
+
+def named(name: str) -> LanguageModel:
+    return load_named(name, device="cpu", dtype="float32", attention="sdpa")
+
+
+def facts_of(target: LanguageModel, draft: LanguageModel, repeats: int, num_tokens: int) -> Profile:
+    settings = Settings(
+        samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
+        contexts=(CONTEXT,), repeats=repeats, num_tokens=num_tokens,
+    )  # fmt: skip
+    return measure_profile(target, draft, load_prompts("profile"), settings)
+
+
+def at_shape(facts: Profile, target: LanguageModel, draft: LanguageModel, repeats: int) -> Profile:
+    """The acceptance of `facts`, which the shape shares, with costs measured on the shape."""
+    sweeps = CostSweeps(
+        target, draft, text(), CONTEXT, CostGrid.up_to(64, target.vocab_size),
+        Sampling(temperature=1.0), seed=0,
+        verifiers=["rrsw", *(rule for rule in TRACERS if rule != "rrsw")],
+    )  # fmt: skip
+    sweeps.warm_up()
+    title = f"costs of {target.info.name}"
+    costs = sweeps.costs([sweeps.sweep() for _ in tqdm(range(repeats), desc=title)])
+    return facts.model_copy(update={"costs": [costs], "target": target.info})
+
+
+def text() -> list[int]:
+    return [token for prompt in load_prompts("evaluation") for token in prompt]
+
+
+def grid(profile: Profile, temperature: float) -> list[Choice]:
+    """Plans that somebody might have set by hand, and trees of many sizes and depths."""
+    choices = [Choice("rrsw", Tree([-1]))]
+    costs = step_costs(profile)
+    for entry in profile.acceptance:
+        rule = GREEDY_RULE if temperature == 0 else entry.verifier
+        if entry.sampling.temperature != temperature:
+            continue
+        if entry.verifier == "chain":
+            choices += [Choice(rule, Tree(list(range(-1, n)))) for n in GRID_CHAINS]
+        if entry.verifier not in (GRID_RULES if temperature else [GREEDY_RULE]):
+            continue
+        evidence = recorded(profile, entry)
+        for size, depth in product(GRID_SIZES, GRID_DEPTHS):
+            tree = deep_search(evidence.law, size, depth)
+            if tree is not None and (temperature == 0 or depth == max(GRID_DEPTHS)):
+                choices.append(Choice(rule, tree))
+        if entry.verifier == GRID_RULES[0] or temperature == 0:
+            law = evidence.law.limited(4)
+            for solver in ("kary", "independent"):
+                trees = SOLVERS[solver].propose(Estimates(law, costs), GRID_LIMITS)
+                choices += [Choice(rule, tree) for tree in trees]
+    return list(dict.fromkeys(choices))
+
+
+def step_times(
+    target: LanguageModel,
+    draft: LanguageModel,
+    choices: Sequence[Choice],
+    temperature: float,
+    repeats: int,
+) -> dict[Choice, float]:
+    """Median milliseconds of a step of each, in turns."""
+    session = Session(
+        target, draft, verifier=VERIFIERS["rrsw"], sampling=Sampling(temperature=temperature),
+        rng=seeded_source(0, target.device),
+    )  # fmt: skip
+    session.prefill(text()[:CONTEXT])
+    times: dict[Choice, list[float]] = {choice: [] for choice in choices}
+    order = np.random.default_rng(0)
+    title = f"steps of {target.info.name}, T={temperature:g}"
+    for repeat in tqdm(range(repeats + 1), desc=title):
+        for place in order.permutation(len(choices)):
+            choice = choices[place]
+            session.use(VERIFIERS[choice.verifier])
+            step = session.step(StaticTree(choice.tree))
+            session.rewind(CONTEXT)
+            if repeat:  # the first round is for warming up
+                times[choice].append(step.total_ms)
+    return {choice: float(np.median(each)) for choice, each in times.items()}
+
+
+class Contest:
+    """Decodes choices of one pair and temperature, each setting once."""
+
+    def __init__(self, pool: ProcessPoolExecutor, pair: str, temperature: float) -> None:
+        self._pool, self._pair, self._temperature = pool, pair, temperature
+
+    def tokens(self, choices: Sequence[Choice], num_tokens: int, seed: int) -> dict[Choice, Ratio]:
+        """Tokens per step of each over the evaluation prompts."""
+        running = [
+            self._pool.submit(
+                decoded,
+                Case(self._pair, self._temperature, choice.verifier, choice.tree.num_nodes),
+                choice.tree.parents.tolist(),
+                num_tokens,
+                1,
+                seed,
+            )
+            for choice in choices
+        ]
+        title = f"{self._pair}, T={self._temperature:g}, {num_tokens} tokens a prompt"
+        done = [each.result() for each in tqdm(running, desc=title)]
+        return dict(zip(choices, done, strict=True))
+
+
+def rows_of(measured: Measured, temperature: float, pool: ProcessPoolExecutor) -> list[Row]:
+    """All shapes of one pair at one temperature."""
+    contest = Contest(pool, measured.pair, temperature)
+    shapes = [shape for shape, each in measured.step_ms if each == temperature]
+    chosen = {shape: measured.chosen[shape, temperature] for shape in shapes}
+    step_ms = {shape: measured.step_ms[shape, temperature] for shape in shapes}
+    entrants = list(dict.fromkeys([*chosen.values(), *measured.grids[temperature]]))
+    first = contest.tokens(entrants, FIRST if temperature else SECOND, seed=201)
+    kept = {shape: ranked(first, step_ms[shape])[:KEPT] for shape in shapes}
+    seconds = list(dict.fromkeys([*chosen.values(), *(c for each in kept.values() for c in each)]))
+    second = contest.tokens(seconds, SECOND, seed=301) if temperature else first
+    best = {
+        shape: ranked({choice: second[choice] for choice in kept[shape]}, step_ms[shape])[0]
+        for shape in shapes
+    }
+    finalists = list(dict.fromkeys([*chosen.values(), *best.values()]))
+    third = contest.tokens(finalists, THIRD, seed=401) if temperature else first
+    rows = []
+    for shape in shapes:
+        mine, other, times = chosen[shape], best[shape], step_ms[shape]
+        alone = times[Choice("rrsw", Tree([-1]))]
+        speeds = {each: third[each].value / times[each] for each in (mine, other)}
+        rows.append(
+            Row(
+                measured.pair, shape, temperature, mine.words,
+                measured.promised[shape, temperature], speeds[mine] * alone,
+                other.words, speeds[other] * alone, speeds[other] / speeds[mine] - 1,
+                log_error(third[other].influence - third[mine].influence), len(times),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def ranked(tokens: dict[Choice, Ratio], step_ms: dict[Choice, float]) -> list[Choice]:
+    """The fastest first."""
+    there = [choice for choice in tokens if choice in step_ms]
+    return sorted(there, key=lambda choice: -tokens[choice].value / step_ms[choice])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+    parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
+    parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
+    parser.add_argument("--repeats", type=int, default=12, help="of every time")
+    parser.add_argument("--num-tokens", type=int, default=128, help="profiled per prompt")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
+    arguments = parser.parse_args()
+    shapes = arguments.shape or list(SHAPES)
+    pairs = arguments.pair or ["distilled", "plain"]
+    measured = [Measured(pair, shapes, arguments.repeats, arguments.num_tokens) for pair in pairs]
+    rows = []
+    print(HEADER)
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        for each, temperature in product(measured, TEMPERATURES):
+            for row in rows_of(each, temperature, pool):
+                print(row.markdown(), flush=True)
+                rows.append(row)
+    within = sum(row.regret <= 0.03 for row in rows)
+    worst = max(row.regret for row in rows)
+    print(f"\n{within} of {len(rows)} within 3 %, worst {worst:+.1%}", file=sys.stderr)
+    if arguments.output:
+        content = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
+        write_atomically(arguments.output, content)
+    if arguments.readme:
+        lines = [HEADER, *(row.markdown() for row in rows)]
+        replace_marked(arguments.readme, "regret", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
