@@ -2,7 +2,8 @@
 
 Then the reach of a node (the product of acceptance along its path) never rises downwards or to the
 right, so that the n nodes of largest reach within a depth form a tree: one best-first search per
-depth gives the best tree of *every* size, O(n log n).
+depth gives the best tree of *every* size, O(n log n).  Where at most w nodes of a level may be
+expanded, the w of largest reach are, as they come first.
 """
 
 from __future__ import annotations
@@ -17,25 +18,31 @@ from .law import AcceptanceLaw
 
 
 class BestFirst:
-    """Best trees of up to `max_nodes` nodes and `max_depth` levels, under a greedy law."""
+    """Best trees of up to `max_nodes` nodes and `max_depth` levels, under a greedy law.
 
-    def __init__(self, law: AcceptanceLaw, max_nodes: int, max_depth: int) -> None:
+    widest  most nodes of a level below the root that are expanded; None: any number
+    """
+
+    def __init__(
+        self, law: AcceptanceLaw, max_nodes: int, max_depth: int, widest: int | None = None
+    ) -> None:
         self.acceptance = law.rates[:, 0, :]
         self.max_nodes = max_nodes
         self.max_depth = max_depth
+        self.widest = max_nodes if widest is None else widest
 
     @cached_property
     def expected_tokens(self) -> np.ndarray:
         """float64 [max_nodes+1, max_depth+1], -inf where there is no such tree."""
         table = np.full((self.max_nodes + 1, self.max_depth + 1), -np.inf)
         for depth in range(self.max_depth + 1):
-            _, _, reach = _pop_order(self.acceptance, self.max_nodes, depth)
+            _, _, reach = _pop_order(self.acceptance, self.max_nodes, depth, self.widest)
             table[1 : len(reach) + 1, depth] = np.cumsum(reach)
         return table
 
     def tree(self, num_nodes: int, depth: int) -> Tree | None:
         """The best tree of exactly `num_nodes` and at most `depth` levels, if there is one."""
-        parents, _, _ = _pop_order(self.acceptance, num_nodes, depth)
+        parents, _, _ = _pop_order(self.acceptance, num_nodes, depth, self.widest)
         return Tree(_level_order(parents)) if len(parents) == num_nodes else None
 
     def drafting_ms(self, draft_ms: np.ndarray) -> np.ndarray:
@@ -45,7 +52,7 @@ class BestFirst:
         """
         table = np.full((self.max_nodes + 1, self.max_depth + 1), np.inf)
         for depth in range(self.max_depth + 1):
-            parents, depths, _ = _pop_order(self.acceptance, self.max_nodes, depth)
+            parents, depths, _ = _pop_order(self.acceptance, self.max_nodes, depth, self.widest)
             table[1 : len(parents) + 1, depth] = _drafting_ms(parents, depths, draft_ms)
         return table
 
@@ -64,7 +71,7 @@ def _level_order(parents: np.ndarray) -> list[int]:
 
 
 def _pop_order(
-    acceptance: np.ndarray, max_nodes: int, depth: int
+    acceptance: np.ndarray, max_nodes: int, depth: int, widest: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(parents, depths, reach) of up to `max_nodes` nodes, by falling reach; fewer if that is all.
 
@@ -75,15 +82,16 @@ def _pop_order(
     parents = np.full(max_nodes, -1, np.int32)
     depths = np.zeros(max_nodes, np.int32)
     reach = np.ones(max_nodes)
-    size = _fill_pop_order(acceptance, depth, parents, depths, reach)
+    size = _fill_pop_order(acceptance, depth, widest, parents, depths, reach)
     return parents[:size], depths[:size], reach[:size]
 
 
 @njit(cache=True)
-def _fill_pop_order(acceptance, depth, parents, depths, reach):  # type: ignore[no-untyped-def]
+def _fill_pop_order(acceptance, depth, widest, parents, depths, reach):  # type: ignore[no-untyped-def]
     max_nodes = len(parents)
     num_depths, num_ranks = acceptance.shape
     next_rank = np.zeros(max_nodes, np.int64)
+    expanded = np.zeros(depth + 1, np.int64)
     offer = np.zeros(max_nodes)  # reach of the next child that a node could still get
     heap = np.zeros(max_nodes, np.int64)  # of nodes, by their offer
     heap_size = 0
@@ -93,6 +101,13 @@ def _fill_pop_order(acceptance, depth, parents, depths, reach):  # type: ignore[
     size = 1
     while size < max_nodes and heap_size > 0:
         parent = heap[0]
+        if next_rank[parent] == 0:
+            if expanded[depths[parent]] == widest:
+                heap_size -= 1
+                heap[0] = heap[heap_size]
+                _sift_down(heap, heap_size, offer, depths)
+                continue
+            expanded[depths[parent]] += 1
         child = size
         parents[child] = parent
         depths[child] = depths[parent] + 1

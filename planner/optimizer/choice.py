@@ -17,13 +17,14 @@ from .cost import StepCosts, step_costs
 from .grading import Candidate, grade
 from .law import AcceptanceLaw
 from .problem import Estimates, Limits, Solver
-from .solver_sequoia import SequoiaSolver
+from .solver_sequoia import NarrowSolver, SequoiaSolver
 
 SOLVERS: dict[str, Solver] = {
     "chain": ChainSolver(),
     "kary": KarySolver(),
     "independent": IndependentSolver(),
     "sequoia": SequoiaSolver(),
+    "narrow": NarrowSolver(),
 }
 
 NO_SOLVER = "none"

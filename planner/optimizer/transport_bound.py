@@ -4,6 +4,11 @@
 
 and the minimising H is a prefix of the tokens sorted by q / p, largest first: one sort.
 (Hu et al., ICLR 2025, "Towards optimal multi-draft speculative decoding".)
+
+Tokens of the same ratio may come in any order.  What P gains per unit of q by the last token to
+enter H is never more than what the next one would bring (their q-convexity), so where a smallest
+cut has x but not y of the same ratio, neither dropping x nor adding y changes its value.  It stays
+a smallest cut with all of the group added, and that set is a prefix in whatever order they come.
 """
 
 from __future__ import annotations
@@ -19,16 +24,23 @@ _NEGLIGIBLE = 40.0
 
 def bound(p: np.ndarray, q: np.ndarray, num_children: int, replacement: bool) -> float:
     """Optimal acceptance of `num_children` children drawn from q; p, q float64 [V]."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = np.where(p > 0, q / p, np.where(q > 0, np.inf, 0.0))
-    order = np.lexsort((p, -ratio))  # tokens the draft never proposes come last, p ascending
+    order = _order(p, q, num_children, replacement)
     p, q = p[order], q[order]
     if replacement:
         inside = np.minimum(np.cumsum(q), 1.0) ** num_children
     else:
         inside = _inside_without_replacement(q, num_children)
-    cut = np.cumsum(p) - inside
-    return float(np.clip(1.0 + min(cut.min(), 0.0), 0.0, 1.0))
+    cut = float((np.cumsum(p) - inside).min())
+    return min(max(1.0 + min(cut, 0.0), 0.0), 1.0)
+
+
+def _order(p: np.ndarray, q: np.ndarray, num_children: int, replacement: bool) -> np.ndarray:
+    """int64 [V]: tokens by falling q / p; those that the draft never proposes come last."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(p > 0, q / p, np.where(q > 0, np.inf, 0.0))
+    if replacement or np.count_nonzero(q) > num_children:
+        return np.argsort(-ratio)
+    return np.lexsort((p, -ratio))  # the last tokens may be drawn, evenly: p ascending
 
 
 def _inside_without_replacement(q: np.ndarray, num_children: int) -> np.ndarray:
@@ -45,19 +57,35 @@ def _inside_without_replacement(q: np.ndarray, num_children: int) -> np.ndarray:
             inside[size - 1] = comb(size - support, evenly) / ways
         return inside
     q = q[:support]
-    outside = np.append(np.cumsum(q[:0:-1])[::-1], 0.0)  # mass after each prefix, not 1 - mass
     inside[support - 1 :] = 1.0
     if num_children == 1:
         inside[: support - 1] = np.cumsum(q)[:-1]
     elif num_children == 2:
         top = int(q.argmax())
-        left = 1.0 - q
-        left[top] = np.delete(q, top).sum()
-        inside[: support - 1] = (np.cumsum(q) - outside * np.cumsum(q / left))[:-1]
+        _fill_inside_by_pairs(q, top, q[:top].sum() + q[top + 1 :].sum(), inside)
     else:
+        outside = np.append(np.cumsum(q[:0:-1])[::-1], 0.0)  # mass after each prefix, not 1 - mass
         log_s = np.arange(np.log(1e-4), np.log(_NEGLIGIBLE / outside[-2]), _LOG_STEP)
         _fill_inside(q, outside, np.exp(log_s), num_children, inside)
     return inside
+
+
+@njit(cache=True)
+def _fill_inside_by_pairs(q, top, rest, inside):  # type: ignore[no-untyped-def]
+    """First child in H, less those whose second is not:  q(H) - q(outside) sum of q / (1 - q) on H.
+
+    `rest` is 1 - q[top], summed over the other tokens: q[top] may be nearly 1.
+    """
+    outside = 0.0
+    for j in range(len(q) - 1, 0, -1):
+        outside += q[j]
+        inside[j - 1] = outside
+    within = 0.0
+    followed = 0.0
+    for j in range(len(q) - 1):
+        within += q[j]
+        followed += q[j] / (rest if j == top else 1.0 - q[j])
+        inside[j] = within - inside[j] * followed
 
 
 @njit(cache=True)

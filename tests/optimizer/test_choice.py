@@ -17,6 +17,7 @@ from planner.optimizer import (
     step_costs,
 )
 from planner.optimizer.baselines import BruteSolver
+from planner.optimizer.best_first import BestFirst
 from planner.plan import VERIFIER_TRAITS
 
 from . import factory
@@ -200,6 +201,36 @@ def test_sequoia_proposes_as_well_as_the_best_of_its_frontier():
     assert rates[0] == pytest.approx(brute, rel=1e-12)
 
 
+def test_a_leap_in_the_draft_is_kept_below():
+    """Passes over more than two nodes are dear: the narrow tree is better than any by size."""
+    acceptance = [0.3, 0.25, 0.2, 0.15]
+    dear = factory.costs(verify=lambda n: 10 + n / 32, draft=lambda w: 1.0 if w <= 2 else 20.0)
+    entries = [factory.positional([acceptance] * 2)]
+    profile = made(dear, entries=entries)
+    plan = solve(profile)
+    assert plan.made_from.solver == "narrow"
+    assert plan.tree.widths.max() <= 2
+    by_size = solve(profile, solver="sequoia").predicted
+    assert plan.predicted.speedup.value > 1.02 * by_size.speedup.value
+    assert plan.predicted.optimality_gap < by_size.optimality_gap
+
+
+@pytest.mark.parametrize("widest", [1, 2, 3])
+def test_narrow_trees_are_the_best_of_their_width(widest):
+    law = AcceptanceLaw(np.array([[[0.4, 0.3, 0.2]], [[0.5, 0.2, 0.1]]]))
+    table = BestFirst(law, 8, 4, widest).expected_tokens
+    for size in range(1, 9):
+        for depth in range(5):
+            scores = [
+                law.expected_tokens(tree)
+                for tree in all_trees(size)
+                if tree.depth <= depth
+                and tree.num_children.max() <= 3
+                and tree.widths[1:].max(initial=0) <= widest
+            ]
+            assert table[size, depth] == pytest.approx(max(scores, default=-np.inf), rel=1e-12)
+
+
 def test_widths_that_were_not_measured_are_not_planned():
     few = factory.costs().model_copy(update={"draft": factory.curve([1, 2], lambda width: 1.0)})
     plan = solve(made(few))
@@ -335,7 +366,7 @@ def test_solvers_are_asked_again_with_what_holds_inside_the_best_tree(monkeypatc
     [
         (
             {"solver": "magic"},
-            "solver: got 'magic', expected auto or one of chain, kary, independent, sequoia",
+            "solver: got 'magic', expected auto or one of chain, kary, independent, sequoia, n",
         ),
         ({"verifier": "magic"}, "verifier: got 'magic', but at T=0.6 .* only rrsw"),
         ({"verifier": "topk"}, "verifier: got 'topk', but at T=0.6 .* only rrsw"),

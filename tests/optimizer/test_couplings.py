@@ -235,6 +235,16 @@ def test_optimum_is_the_transport_programme(num_children, replacement):
         assert bound == pytest.approx(-found.fun, abs=2e-7)
 
 
+@pytest.mark.parametrize(("num_children", "replacement"), CASES)
+def test_tokens_of_equal_ratio_may_come_in_any_order(num_children, replacement):
+    rng = np.random.default_rng(0)
+    for vocabulary in (7, 100):
+        p, q = family("levels", vocabulary, rng)
+        orders = np.array([rng.permutation(vocabulary) for _ in range(10)])
+        values = optimal_acceptance(p[orders], q[orders], num_children, replacement)
+        assert np.ptp(values) <= 8 * vocabulary * EPS
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_one_child_accepts_the_overlap(replacement):
     for p, q in pairs(63):

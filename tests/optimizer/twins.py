@@ -165,11 +165,13 @@ def family(name: str, vocabulary: int, rng: np.random.Generator):
         return tuple(norm(row * (rng.random(vocabulary) < 0.6)) for row in some)
     if name == "equal":
         return some[0], some[0]
+    if name == "levels":  # many tokens of exactly the same ratio, with and without the same p
+        return tuple(norm(row) for row in rng.choice([0.0, 1.0, 2.0, 4.0], (2, vocabulary)))
     hot = np.eye(vocabulary)[rng.integers(vocabulary, size=2)]
     return [(some[0], hot[1]), (hot[0], some[1]), (hot[0], hot[1])][rng.integers(3)]
 
 
-FAMILIES = ["peaked", "flat", "alike", "disjoint", "zeros", "equal", "one-hot"]
+FAMILIES = ["peaked", "flat", "alike", "disjoint", "zeros", "equal", "one-hot", "levels"]
 
 
 def norm(weights):

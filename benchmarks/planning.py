@@ -1,0 +1,363 @@
+"""How fast is planning, and against what?  Ratios measured side by side, in one run.
+
+    python -m benchmarks.planning [-o FILE] [--whole]
+
+Planning is timed against slower ways to the same numbers, and against the project's goals; where
+two ways compute the same, their values are compared first.  What is compared takes turns, and
+medians are reported: a busy machine slows both.  Prints a Markdown table; `-o` also writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numba
+import numpy as np
+
+from planner.optimizer import AcceptanceLaw, frontier, optimal_acceptance
+from planner.optimizer.best_first import BestFirst
+from planner.optimizer.programme import Programme
+from planner.optimizer.reproduce import DEMO_ACCEPTANCE
+from planner.optimizer.transport import best_transport, joint_law
+from planner.schema import write_atomically
+
+from .side_by_side import HEADER, Row, duration, medians_ms, progress, same
+
+ROOT = Path(__file__).parent.parent
+
+VECTORS = {
+    "as published, not monotone": DEMO_ACCEPTANCE,
+    "the same, sorted": np.sort(DEMO_ACCEPTANCE)[::-1].copy(),
+}
+"""Acceptance of 32 ranks: measured, by Sequoia's authors; and a non-increasing one."""
+
+LAYERS = 10
+DEPTH = LAYERS - 1
+"""Layers are counted in nodes, depth in edges."""
+WHOLE_SIZE = 512
+TRANSCRIBED_SIZES = (16, 24, 32, 48, 64, 96)
+FITTED_SIZES = 4
+"""So many of the largest sizes give the exponent."""
+
+VOCABULARIES = (32_000, 128_000)
+SMALL_VOCABULARY = 50
+
+EXACT = 1e-9
+SOLVER_TOLERANCE = 1e-6
+FEW, MANY = 3, 15
+"""Rounds: of what takes seconds, and of what takes milliseconds."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the time of the transcription grew with the size, and where that leads."""
+
+    vector: str
+    sizes: list[int]
+    times_ms: list[float]
+    exponent: float
+    """Measured: the slope of log time over log size, over the last FITTED_SIZES sizes."""
+    whole_ms: float
+    """At WHOLE_SIZE, extrapolated along that slope."""
+    whole_measured_ms: float | None
+    """At WHOLE_SIZE by the clock, once; None unless asked for."""
+
+    def sentence(self) -> str:
+        fitted = self.sizes[-FITTED_SIZES:]
+        text = (
+            f"Algorithm 5 in plain Python ({self.vector}): time grows as "
+            f"n^{self.exponent:.2f} for n = {fitted[0]} to {fitted[-1]}; at n = {WHOLE_SIZE} that "
+            f"makes {duration(self.whole_ms)}, extrapolated"
+        )
+        if self.whole_measured_ms is None:
+            return f"{text} and not run."
+        return f"{text}; run once, it took {duration(self.whole_measured_ms)}."
+
+
+def algorithm_5(acceptance: Sequence[float], max_nodes: int, max_layers: int) -> np.ndarray:
+    """Sequoia's Algorithm 5 word for word, slow and obvious: float64 [max_nodes+1, max_layers].
+
+    T[m][l][b]: expected tokens of the best tree of m nodes in at most l layers whose root has b
+    children.  The maximum over j stays in the inner loop, as printed; a tree that cannot be scores
+    -inf here, where 0 is printed.  Column d of the result is G(., d): d + 1 layers, any b.
+    """
+    ranks = range(len(acceptance) + 1)
+    nothing = float("-inf")
+    T = [[[nothing for _ in ranks] for _ in range(max_layers + 1)] for _ in range(max_nodes + 1)]
+    for l in range(1, max_layers + 1):  # noqa: E741
+        T[1][l][0] = 1.0
+    for l in range(2, max_layers + 1):  # noqa: E741
+        for m in range(2, max_nodes + 1):
+            subtree = max(T[m - 1][l - 1][j] for j in ranks)
+            if subtree > nothing:  # 0 * -inf would be NaN
+                T[m][l][1] = 1 + acceptance[0] * subtree
+            for b in ranks[2:]:
+                for y in range(1, m):
+                    subtree = max(T[m - y][l - 1][j] for j in ranks)
+                    if subtree > nothing:
+                        T[m][l][b] = max(T[m][l][b], T[y][l][b - 1] + acceptance[b - 1] * subtree)
+    return np.array([[max(by_b) for by_b in by_layer[1:]] for by_layer in T])
+
+
+def power_law(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+    """(exponent, factor) of the line through log time over log size, by least squares."""
+    exponent, log_factor = np.polyfit(np.log(sizes), np.log(times), 1)
+    return float(exponent), float(np.exp(log_factor))
+
+
+def against_algorithm_5(whole: bool) -> tuple[list[Row], list[Growth]]:
+    """The frontier for 10 layers and 32 ranks, on both paths, against the transcription.
+
+    Both give the whole table up to their size.  At WHOLE_SIZE the transcription's time is
+    extrapolated, unless `whole` has it run, once.  Part of each ratio is compiled code against
+    plain Python, the rest is the method: one maximum over j for each tree, or best-first search.
+    """
+    rows, growths = [], []
+    for name, acceptance in VECTORS.items():
+        progress(f"Algorithm 5 in plain Python, n = {TRANSCRIBED_SIZES}: {name}")
+        largest = TRANSCRIBED_SIZES[-1]
+        ranks = acceptance.tolist()
+        table = algorithm_5(ranks, largest, LAYERS)
+        for size in TRANSCRIBED_SIZES:
+            ours = frontier(acceptance, size, DEPTH)
+            same(f"frontier and Algorithm 5, n = {size}, {name}", ours, table[: size + 1], EXACT)
+        *slow, fast, fast_whole = medians_ms(
+            [partial(algorithm_5, ranks, size, LAYERS) for size in TRANSCRIBED_SIZES]
+            + [partial(frontier, acceptance, size, DEPTH) for size in (largest, WHOLE_SIZE)],
+            FEW,
+        )
+        exponent, factor = power_law(TRANSCRIBED_SIZES[-FITTED_SIZES:], slow[-FITTED_SIZES:])
+        expected = factor * WHOLE_SIZE**exponent
+        measured = whole_algorithm_5_ms(name, acceptance) if whole else None
+        growths.append(Growth(name, list(TRANSCRIBED_SIZES), slow, exponent, expected, measured))
+        label, other = f"`frontier`, 10 layers, 32 ranks, {name}", "Algorithm 5, plain Python"
+        rows.append(Row(f"{label}, n ≤ {largest}", fast, other, slow[-1]))
+        rows.append(
+            Row(
+                f"{label}, n ≤ {WHOLE_SIZE}",
+                fast_whole,
+                other,
+                expected if measured is None else measured,
+                extrapolated=measured is None,
+            )
+        )
+    return rows, growths
+
+
+def whole_algorithm_5_ms(name: str, acceptance: np.ndarray) -> float:
+    """Run the transcription at WHOLE_SIZE, once, and check what it finds."""
+    progress(f"Algorithm 5 in plain Python, n = {WHOLE_SIZE}: {name}")
+    start = time.perf_counter()
+    table = algorithm_5(acceptance.tolist(), WHOLE_SIZE, LAYERS)
+    spent = 1e3 * (time.perf_counter() - start)
+    same(f"Algorithm 5, whole, {name}", frontier(acceptance, WHOLE_SIZE, DEPTH), table, EXACT)
+    return spent
+
+
+def best_first_against_programme() -> list[Row]:
+    """The two exact methods that `frontier` chooses from, on a vector that both can serve."""
+    law = AcceptanceLaw.by_rank(VECTORS["the same, sorted"])
+    rows = []
+    for depth in (DEPTH, 24):
+        progress(f"best-first against the dynamic programme, depth {depth}")
+
+        def best_first(depth: int = depth) -> np.ndarray:
+            return BestFirst(law, WHOLE_SIZE, depth).expected_tokens
+
+        def programme(depth: int = depth) -> np.ndarray:
+            return Programme(law, WHOLE_SIZE, depth).expected_tokens
+
+        same(f"best-first and programme, depth {depth}", best_first(), programme(), EXACT)
+        fast, slow = medians_ms([best_first, programme], MANY)
+        what = f"best-first, n ≤ {WHOLE_SIZE}, depth ≤ {depth}, sorted vector"
+        rows.append(Row(what, fast, "dynamic programme, compiled", slow))
+    return rows
+
+
+def bound_against_sort() -> list[Row]:
+    """The optimal acceptance of two children against sorting the ratios that it has to sort."""
+    rows = []
+    for vocabulary in VOCABULARIES:
+        progress(f"optimal acceptance at V = {vocabulary}")
+        p, q = similar_pair(vocabulary)
+        drawn, distinct, sort = medians_ms(
+            [
+                partial(optimal_acceptance, p, q, 2, True),
+                partial(optimal_acceptance, p, q, 2, False),
+                partial(np.argsort, q / p),
+            ],
+            MANY,
+        )
+        for law, spent in (("with replacement", drawn), ("without replacement", distinct)):
+            what = f"`optimal_acceptance`, k = 2, {law}, V = {vocabulary:,}"
+            rows.append(Row(what, spent, "`np.argsort(q / p)` alone", sort, goal_times=3))
+    return rows
+
+
+def bound_against_linear_programme() -> list[Row]:
+    """The same at a vocabulary that the linear programme can still do; its set-up is included."""
+    p, q = similar_pair(SMALL_VOCABULARY)
+    rows = []
+    for law in ("independent", "without replacement"):
+        progress(f"optimal acceptance against the linear programme, {law}")
+
+        def sorting(law: str = law) -> np.ndarray:
+            return optimal_acceptance(p, q, 2, law == "independent")
+
+        def programme(law: str = law) -> np.ndarray:
+            return np.asarray(best_transport(p, joint_law(q, law, 2)).acceptance)
+
+        same(f"bound and linear programme, {law}", sorting(), programme(), SOLVER_TOLERANCE)
+        fast, slow = medians_ms([sorting, programme], FEW)
+        replacement = "with replacement" if law == "independent" else law
+        what = f"`optimal_acceptance`, k = 2, {replacement}, V = {SMALL_VOCABULARY}"
+        rows.append(Row(what, fast, "linear programme (cvxpy, HiGHS)", slow))
+    return rows
+
+
+def large_tables() -> list[Row]:
+    """The largest tables that the goals name, and what the dynamic programme makes of them."""
+    progress("large tables")
+    published, sorted_vector = VECTORS.values()
+    large, whole, long = medians_ms(
+        [
+            partial(frontier, sorted_vector, 4096, 64),
+            partial(frontier, published, WHOLE_SIZE, 64),
+            partial(frontier, long_chains(), WHOLE_SIZE, 64),
+        ],
+        MANY,
+    )
+    (heavy,) = medians_ms([partial(frontier, published, 4096, 64)], 1)
+    programme = f"dynamic programme, n ≤ {WHOLE_SIZE}, depth ≤ 64"
+    return [
+        Row("`frontier`, n ≤ 4096, depth ≤ 64, sorted vector", large, goal_ms=200),
+        Row(f"{programme}, as published", whole, goal_ms=500),
+        Row(f"{programme}, a vector for which deeper is always better", long, goal_ms=500),
+        Row("dynamic programme, n ≤ 4096, depth ≤ 64, as published", heavy),
+    ]
+
+
+def fresh_processes() -> list[Row]:
+    """Imports, and the first plan of a process: one process each, its own start not counted.
+
+    "Warm" is a folder of compiled code that one process before has filled, "cold" an empty one.
+    """
+    progress("fresh processes")
+    for module in IMPORTED:
+        fresh_ms(IMPORT.format(module=module))  # bytecode and files in memory from here on
+    calls = [partial(fresh_ms, IMPORT.format(module=module)) for module in IMPORTED]
+    imports = [
+        float(np.median(times))
+        for times in zip(*([call() for call in calls] for _ in range(5)), strict=True)
+    ]
+    cold, warm = [], []
+    for _ in range(FEW):
+        with tempfile.TemporaryDirectory() as folder:
+            cold.append(fresh_ms(FIRST_CALL, folder))
+            warm.append(fresh_ms(FIRST_CALL, folder))
+    return [
+        Row("`import planner`, fresh process, torch not loaded", imports[0], goal_ms=300),
+        Row("`import planner.optimizer`, fresh process, torch not loaded", imports[1]),
+        Row(
+            "first `frontier` calls of a process (both methods), compiled code on disk",
+            float(np.median(warm)),
+            "the same, nothing on disk",
+            float(np.median(cold)),
+        ),
+    ]
+
+
+IMPORTED = ("planner", "planner.optimizer")
+
+IMPORT = """
+import sys, time
+start = time.perf_counter()
+import {module}
+print(1e3 * (time.perf_counter() - start))
+assert "torch" not in sys.modules
+"""
+
+FIRST_CALL = """
+import time
+from planner.optimizer import frontier
+start = time.perf_counter()
+frontier([0.5, 0.3, 0.1], 64, 9)
+frontier([0.5, 0.1, 0.3], 64, 9)
+print(1e3 * (time.perf_counter() - start))
+"""
+
+
+def fresh_ms(code: str, compiled: str | None = None) -> float:
+    """The milliseconds that `code` prints, run in a process of its own.
+
+    compiled  the folder in which numba keeps compiled code; None: where it always does
+    """
+    environment = os.environ if compiled is None else {**os.environ, "NUMBA_CACHE_DIR": compiled}
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    return float(result.stdout)
+
+
+def similar_pair(vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """(p, q), float64 [V]: softmax of normal logits, the draft's 70 % the target's."""
+    logits, noise = 3 * np.random.default_rng(0).normal(size=(2, vocabulary))
+    weights = np.exp([logits, 0.7 * logits + 0.3 * noise])
+    p, q = weights / weights.sum(axis=1, keepdims=True)
+    return p, q
+
+
+def long_chains() -> np.ndarray:
+    """float64 [32], not monotone: with a first rank so good, no depth is enough for the best tree.
+
+    The dynamic programme must then fill every level; it stops early once a level changes nothing.
+    """
+    acceptance = np.full(32, 0.001)
+    acceptance[0], acceptance[1] = 0.96, 0.0
+    return acceptance
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument(
+        "--whole", action="store_true",
+        help=f"also run the plain transcription at n = {WHOLE_SIZE}: minutes",
+    )  # fmt: skip
+    arguments = parser.parse_args()
+    rows, growths = against_algorithm_5(arguments.whole)
+    rows += best_first_against_programme()
+    rows += bound_against_sort()
+    rows += bound_against_linear_programme()
+    rows += large_tables()
+    rows += fresh_processes()
+    print("\n".join([HEADER, *(row.markdown() for row in rows), ""]))
+    print("\n".join(growth.sentence() for growth in growths))
+    goals = [row.met for row in rows if row.met is not None]
+    print(f"{sum(goals)} of {len(goals)} goals met.")
+    if arguments.output:
+        content = {
+            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+            "rows": [asdict(row) | {"met": row.met} for row in rows],
+            "algorithm_5": [asdict(growth) for growth in growths],
+        }
+        write_atomically(arguments.output, json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
