@@ -32,7 +32,8 @@ from planner.optimizer.reproduce import DEMO_ACCEPTANCE
 from planner.optimizer.transport import best_transport, joint_law
 from planner.schema import write_atomically
 
-from .side_by_side import HEADER, Row, duration, medians_ms, progress, same
+from .marks import replace_marked
+from .side_by_side import Row, duration, medians_ms, progress, same, table
 
 ROOT = Path(__file__).parent.parent
 
@@ -332,6 +333,7 @@ def long_chains() -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
     parser.add_argument(
         "--whole", action="store_true",
         help=f"also run the plain transcription at n = {WHOLE_SIZE}: minutes",
@@ -343,7 +345,7 @@ def main() -> None:
     rows += bound_against_linear_programme()
     rows += large_tables()
     rows += fresh_processes()
-    print("\n".join([HEADER, *(row.markdown() for row in rows), ""]))
+    print(f"{table(rows)}\n")
     print("\n".join(growth.sentence() for growth in growths))
     goals = [row.met for row in rows if row.met is not None]
     print(f"{sum(goals)} of {len(goals)} goals met.")
@@ -357,6 +359,8 @@ def main() -> None:
             "algorithm_5": [asdict(growth) for growth in growths],
         }
         write_atomically(arguments.output, json.dumps(content, indent=1) + "\n")
+    if arguments.readme:
+        replace_marked(arguments.readme, "planning", table(rows))
 
 
 if __name__ == "__main__":

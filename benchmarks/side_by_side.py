@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -58,6 +58,20 @@ class Row:
 HEADER = (
     "| what | time | against | its time | ratio | goal | goal met |\n|---|---|---|---|---|---|---|"
 )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """All rows, in Markdown."""
+    return "\n".join([HEADER, *(row.markdown() for row in rows)])
+
+
+def rows_of_json(content: dict[str, list[dict[str, object]]]) -> list[Row]:
+    """The rows of a saved run."""
+    names = {field.name for field in fields(Row)}
+    return [
+        Row(**{name: value for name, value in row.items() if name in names})  # type: ignore[arg-type]
+        for row in content["rows"]
+    ]
 
 
 def medians_ms(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:

@@ -21,6 +21,7 @@ from functools import cache
 from itertools import groupby, product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -260,6 +261,11 @@ def table(rows: Sequence[Row]) -> str:
         name = verifier if temperature else "any"
         lines.append(f"| {pair} | {temperature:g} | {name} | {measured} | {unseen} | {same} |")
     return "\n".join(lines)
+
+
+def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
+    """The rows of a saved run."""
+    return [Row(**{**row, "case": Case(**row["case"])}) for row in content]
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -218,17 +218,15 @@ def recorded(profile: Profile, entry: Acceptance) -> Traces | PromptMeans:
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.int64)
     traces = profile.traces(entry)
     traits = VERIFIER_TRAITS.get(entry.verifier)
-    kind = {
-        "by_rank_alone": entry.by_rank_alone,
-        "non_increasing": traits is not None and traits.non_increasing,
-    }
-    if entry.sampling.temperature == 0:
-        kind["non_increasing"] = False  # there the rule is another
+    # at temperature 0 the rule is another, which guarantees nothing
+    falls = entry.sampling.temperature > 0 and traits is not None and traits.non_increasing
     if traces is None:
         means = np.array([prompt.acceptance for prompt in entry.prompts], np.float64)
-        return PromptMeans(_substochastic(means, entry), lengths.astype(np.float64), **kind)
+        means = _substochastic(means, entry)
+        return PromptMeans(means, lengths.astype(np.float64), entry.by_rank_alone, falls)
     expected, emitted = (_substochastic(np.array(array, np.float64), entry) for array in traces)
-    return Traces(emitted, np.concatenate(([0], np.cumsum(lengths))), expected, **kind)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    return Traces(emitted, starts, expected, entry.by_rank_alone, falls)
 
 
 def _substochastic(rows: np.ndarray, entry: Acceptance) -> np.ndarray:

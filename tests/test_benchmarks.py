@@ -1,0 +1,53 @@
+"""The README's tables are what the benchmarks wrote, and nothing else."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import regret, side_by_side, truth
+from benchmarks.marks import marked, replace_marked
+from planner import PlannerError
+
+ROOT = Path(__file__).parent.parent
+TABLES = {"planning": side_by_side, "regret": regret, "truth": truth}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_readme_shows_the_saved_run(name):
+    content = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())
+    benchmark = TABLES[name]
+    assert marked(ROOT / "README.md", name) == benchmark.table(benchmark.rows_of_json(content))
+
+
+def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("before\n<!-- truth -->\nold\n<!-- /truth -->\nafter <!-- regret -->\n")
+    replace_marked(path, "truth", r"new \1 | table")
+    assert path.read_text() == (
+        "before\n<!-- truth -->\nnew \\1 | table\n<!-- /truth -->\nafter <!-- regret -->\n"
+    )
+    assert marked(path, "truth") == r"new \1 | table"
+
+
+def test_a_file_without_marks_is_left_alone(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("nothing <!-- truth -->")
+    with pytest.raises(PlannerError, match="has no marks <!-- truth -->"):
+        replace_marked(path, "truth", "new")
+    assert path.read_text() == "nothing <!-- truth -->"
+
+
+def test_error_of_a_ratio_is_that_of_many_samples():
+    """Two correlated ratios over 64 prompts, drawn 2,000 times: the spread is as said."""
+    rng = np.random.default_rng(0)
+    logs, errors = [], []
+    for _ in range(2000):
+        steps = rng.uniform(20, 60, size=64)
+        one = truth.Ratio(steps * rng.normal(3, 0.3, size=64), steps)
+        other = truth.Ratio(one.tokens + rng.normal(0, 5, size=64), steps)
+        logs.append(np.log(one.value / other.value))
+        errors.append(truth.log_error(one.influence - other.influence))
+    spread = np.std(logs)
+    assert abs(np.mean(errors) - spread) < 4 * spread / np.sqrt(2 * 2000) + 0.02 * spread
