@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .plan import Plan
-from .profile import Costs, Profile
+from .profile import Costs, Profile, Sampling
 from .report import Report
 from .schema import write_atomically
 
@@ -26,9 +26,15 @@ def save_png(figure: Figure, path: str | Path) -> None:
 
 
 def profile_figure(profile: Profile) -> Figure:
-    """t(n) and draft cost by width at every context, and acceptance by rank."""
-    figure = Figure(figsize=(12, 3.8), layout="constrained")
-    costs, widths, ranks = figure.subplots(1, 3)
+    """t(n) and draft cost by width at every context; per sampling, what each verifier accepts."""
+    samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
+    names = [str(sampling) for sampling in samplings]
+    rows = [["verify", "draft", *names]]
+    if len(names) > 1:
+        rows = [[each for each in rows[0][:2] for _ in names], [n for n in names for _ in (1, 2)]]
+    figure = Figure(figsize=(4.6 * max(len(names), 3), 0.6 + 3.4 * len(rows)), layout="constrained")
+    named_axes = figure.subplot_mosaic(rows)
+    costs, widths = named_axes["verify"], named_axes["draft"]
     for shade, entry in zip(_shades(len(profile.costs)), profile.costs, strict=True):
         _times(costs, entry, "verify", TARGET, shade, f"context {entry.context}")
         _times(widths, entry, "draft", DRAFT, shade, f"context {entry.context}")
@@ -42,17 +48,24 @@ def profile_figure(profile: Profile) -> Figure:
     costs.set(ylabel="ms (median, quartiles)", ylim=(0, None))
     widths.set(title=f"one draft pass: {profile.draft.name}", xlabel="nodes in the level")
     widths.set(ylabel="ms (median, quartiles)", ylim=(0, None))
-    for recorded in profile.acceptance:
-        mean = recorded.mean()
-        label = f"{recorded.verifier}, {recorded.sampling}"
-        ranks.plot(np.arange(len(mean)), np.maximum(mean, 1e-5), marker="o", ms=3, label=label)
-    ranks.set(title="acceptance by rank", xlabel="rank", yscale="log", ylim=(1e-4, 1))
-    for axes in (costs, widths):
+    panels = [named_axes[name] for name in names]
+    for axes, sampling in zip(panels, samplings, strict=True):
+        _accepted(axes, profile, sampling)
+    for axes in (costs, widths, *panels):
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
-    for axes in (costs, widths, ranks):
-        axes.legend(fontsize=7, frameon=False)
         _plain(axes)
+    for axes in (costs, widths):
+        axes.legend(fontsize=7, frameon=False)
+    named = {
+        name: line
+        for axes in panels
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=6, fontsize=8,
+        frameon=False,
+    )  # fmt: skip
     return figure
 
 
@@ -117,6 +130,29 @@ def _times(axes, costs: Costs, field: str, colour: str, shade: float, label: str
     curve = getattr(costs, field)
     axes.fill_between(curve.counts, curve.low_ms, curve.high_ms, color=colour, alpha=0.15 * shade)
     axes.plot(curve.counts, curve.median_ms, "o-", ms=3, color=colour, alpha=shade, label=label)
+
+
+def _accepted(axes, profile: Profile, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]
+    """Acceptance by number of children under one sampling, beside the best that is possible."""
+    entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
+    if sampling.temperature == 0:
+        entries = entries[:1]  # all verifiers are one rule there
+    for place, entry in enumerate(entries):
+        accepted = entry.by_count()
+        name = entry.verifier if sampling.temperature > 0 else "all verifiers (T=0)"
+        colour = f"C{place}" if sampling.temperature > 0 else TARGET
+        counts = np.arange(1, len(accepted) + 1)
+        axes.plot(counts, accepted, "o-", ms=3, linewidth=1, color=colour, label=name)
+    bounds = [bound for bound in profile.optimal if bound.sampling == sampling]
+    for bound in bounds:
+        # of one child both laws are the same; the one measured at more positions sets the level
+        sharpest = max(bounds, key=lambda b: sum(prompt.num_positions for prompt in b.prompts))
+        best = np.minimum(bound.mean() * sharpest.mean()[0] / max(bound.mean()[0], 1e-12), 1)
+        law = "drawn independently" if bound.replacement else "without replacement"
+        style = ":" if bound.replacement else "--"
+        counts = np.arange(1, len(best) + 1)
+        axes.plot(counts, best, style, color=INK, linewidth=1, label=f"optimum, {law}")
+    axes.set(title=f"accepted at all, {sampling}", xlabel="children of a node", ylim=(None, 1))
 
 
 def _shades(count: int) -> np.ndarray:

@@ -180,6 +180,14 @@ class Acceptance(Part):
         weights = [prompt.num_positions for prompt in self.prompts]
         return np.average(self.by_prompt(), axis=0, weights=weights)
 
+    def by_count(self) -> np.ndarray:
+        """float64 [num_ranks]: P(any child is accepted) of 1 child, of 2, and so on."""
+        weights = [prompt.num_positions for prompt in self.prompts]
+        mean = np.average([p.acceptance for p in self.prompts], axis=0, weights=weights)
+        if self.by_rank_alone:
+            return np.cumsum(mean)
+        return np.array([mean[family].sum() for family in self.families])
+
     @model_validator(mode="after")
     def _columns(self) -> Self:
         for index, prompt in enumerate(self.prompts):

@@ -10,9 +10,12 @@ TYPICAL_ACCEPTANCE = [0.6 * 0.45**rank for rank in range(8)]
 """A power-law-like shape; only used to time trees that look like those that will be chosen."""
 
 
-def grid(largest: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12, ... up to `largest`, which is always included: half steps of two."""
-    counts = {1, largest}
+def grid(largest: int, every: int = 1) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, ... up to `largest`, which is always included: half steps of two.
+
+    every  up to here no count is left out
+    """
+    counts = {largest, *range(1, min(every, largest) + 1)}
     power = 2
     while power <= largest:
         counts |= {power, min(power + power // 2, largest)}

@@ -41,14 +41,14 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
     profile.save(tmp_path / "p.json")
     profile = load(tmp_path / "p.json")
     assert [(costs.batch_size, costs.context) for costs in profile.costs] == [(1, 3), (1, 8)]
-    assert profile.costs[0].verify.counts == [1, 2, 3, 4, 6]
+    assert profile.costs[0].verify.counts == [1, 2, 3, 4, 5, 6]
     assert profile.costs[0].draft.counts == [1, 2, 3]
     assert profile.costs[0].verify.repeats == 3
     kinds = [(entry.sampling.temperature, entry.verifier) for entry in profile.acceptance]
     assert kinds == [(temperature, rule) for temperature in (0.0, 1.0) for rule in TRACERS]
     for costs in profile.costs:
         assert costs.overhead.keys() == TRACERS.keys()
-        assert costs.overhead["rrsw"].counts == [1, 2, 3, 4, 6]
+        assert costs.overhead["rrsw"].counts == [1, 2, 3, 4, 5, 6]
         assert all(costs.overhead[rule].counts == [2, 6] for rule in TRACERS if rule != "rrsw")
     for entry in profile.acceptance:
         expected, emitted = profile.traces(entry)
@@ -164,6 +164,8 @@ def test_trees_that_are_timed():
     assert grid(1) == [1]
     assert grid(24) == [1, 2, 3, 4, 6, 8, 12, 16, 24]
     assert grid(20) == [1, 2, 3, 4, 6, 8, 12, 16, 20]
+    assert grid(20, every=7) == [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20]
+    assert grid(3, every=7) == [1, 2, 3]
     assert [typical_tree(n).num_nodes for n in grid(64)] == grid(64)
     for width in (1, 2, 7):
         assert broom(width).widths.tolist() == [1, width]
