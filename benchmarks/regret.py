@@ -34,7 +34,7 @@ from planner.plan import GREEDY_RULE
 from planner.profile import Profile, Sampling
 from planner.schema import write_atomically
 from planner.tree import Tree
-from profiler import Settings, measure_profile
+from profiler import Settings, discard_pieces, measure_profile
 from profiler.curves import CostGrid, CostSweeps
 from profiler.traces import TRACERS
 from runtime.embedded import load_prompts
@@ -232,8 +232,11 @@ def step_times(
 class Contest:
     """Decodes choices of one pair and temperature, each setting once."""
 
-    def __init__(self, pool: ProcessPoolExecutor, pair: str, temperature: float) -> None:
+    def __init__(
+        self, pool: ProcessPoolExecutor, pair: str, temperature: float, output: Path | None
+    ) -> None:
         self._pool, self._pair, self._temperature = pool, pair, temperature
+        self._output = output
 
     def tokens(self, choices: Sequence[Choice], num_tokens: int, seed: int) -> dict[Choice, Ratio]:
         """Tokens per step of each over the evaluation prompts."""
@@ -244,7 +247,8 @@ class Contest:
                 choice.tree.parents.tolist(),
                 num_tokens,
                 1,
-                seed,
+                seed=seed,
+                output=self._output,
             )
             for choice in choices
         ]
@@ -253,9 +257,11 @@ class Contest:
         return dict(zip(choices, done, strict=True))
 
 
-def rows_of(measured: Measured, temperature: float, pool: ProcessPoolExecutor) -> list[Row]:
+def rows_of(
+    measured: Measured, temperature: float, pool: ProcessPoolExecutor, output: Path | None
+) -> list[Row]:
     """All shapes of one pair at one temperature."""
-    contest = Contest(pool, measured.pair, temperature)
+    contest = Contest(pool, measured.pair, temperature, output)
     shapes = [shape for shape, each in measured.step_ms if each == temperature]
     chosen = {shape: measured.chosen[shape, temperature] for shape in shapes}
     step_ms = {shape: measured.step_ms[shape, temperature] for shape in shapes}
@@ -303,23 +309,29 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
     arguments = parser.parse_args()
     shapes = arguments.shape or list(SHAPES)
-    pairs = arguments.pair or ["distilled", "plain"]
-    measured = [Measured(pair, shapes, arguments.repeats, arguments.num_tokens) for pair in pairs]
-    rows = []
+    rows: list[Row] = []
     print(HEADER)
-    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-        for each, temperature in product(measured, TEMPERATURES):
-            for row in rows_of(each, temperature, pool):
-                print(row.markdown(), flush=True)
-                rows.append(row)
+    for pair in arguments.pair or ["distilled", "plain"]:
+        measured = Measured(pair, shapes, arguments.repeats, arguments.num_tokens)
+        with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+            for temperature in TEMPERATURES:
+                for row in rows_of(measured, temperature, pool, arguments.output):
+                    print(row.markdown(), flush=True)
+                    rows.append(row)
+                save(rows, arguments.output, arguments.readme)
     within = sum(row.regret <= 0.03 for row in rows)
     worst = max(row.regret for row in rows)
     print(f"\n{within} of {len(rows)} within 3 %, worst {worst:+.1%}", file=sys.stderr)
     if arguments.output:
-        content = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-        write_atomically(arguments.output, content)
-    if arguments.readme:
-        replace_marked(arguments.readme, "regret", table(rows))
+        discard_pieces(arguments.output)
+
+
+def save(rows: Sequence[Row], output: Path | None, readme: Path | None) -> None:
+    """What was measured so far."""
+    if output:
+        write_atomically(output, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if readme:
+        replace_marked(readme, "regret", table(rows))
 
 
 if __name__ == "__main__":

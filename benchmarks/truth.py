@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
+from hashlib import sha256
 from itertools import groupby, product
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,7 +34,9 @@ from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan, TreeDrafting
 from planner.profile import Sampling
 from planner.schema import write_atomically
 from planner.tree import Tree
+from profiler import discard_pieces
 from profiler.acceptance import acceptance_entries, measure_acceptance
+from profiler.journal import Journal, Piece
 from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
@@ -171,30 +174,53 @@ def predicted(evidence: Traces, tree: Tree, num_prompts: int) -> Ratio:
 
 
 def decoded(
-    case: Case, parents: list[int], num_tokens: int, num_repeats: int, seed: int = DECODING_SEED
+    case: Case,
+    parents: list[int],
+    num_tokens: int,
+    num_repeats: int,
+    *,
+    seed: int = DECODING_SEED,
+    output: Path | None = None,
 ) -> Ratio:
-    """The evaluation prompts through the real loop."""
+    """The evaluation prompts through the real loop.
+
+    output  where the results will go: what is decoded is kept beside it until they are there
+    """
+    target, draft = models(case.pair)
     plan = Plan(
         drafting=TreeDrafting(parents=parents),
         verifier=case.verifier,
         sampling=Sampling(temperature=case.temperature),
     )
-    runs = [
-        decode_prompts(
-            plan, *models(case.pair), load_prompts("evaluation"), max_new_tokens=num_tokens,
-            seed=seed + repeat,
-        ).continuations
-        for repeat in range(num_repeats if case.temperature > 0 else 1)
-    ]  # fmt: skip
-    tokens = np.array([[len(each.tokens) for each in run] for run in runs], float)
-    steps = np.array([[len(each.tokens_by_step) for each in run] for run in runs], float)
-    return Ratio(tokens.sum(axis=0), steps.sum(axis=0))
+
+    def decode() -> Piece:
+        runs = [
+            decode_prompts(
+                plan, target, draft, load_prompts("evaluation"), max_new_tokens=num_tokens,
+                seed=seed + repeat,
+            ).continuations
+            for repeat in range(num_repeats if case.temperature > 0 else 1)
+        ]  # fmt: skip
+        tokens = np.array([[len(each.tokens) for each in run] for run in runs], float)
+        steps = np.array([[len(each.tokens_by_step) for each in run] for run in runs], float)
+        return {"tokens": tokens.sum(axis=0), "steps": steps.sum(axis=0)}
+
+    what = [plan.to_json(), num_tokens, num_repeats, seed]
+    fingerprints = [target.info.fingerprint, draft.info.fingerprint]
+    name = sha256(json.dumps([*what, *fingerprints]).encode()).hexdigest()[:16]
+    piece = Journal(output, {"what": "decoded"}).piece(name, decode)
+    return Ratio(piece["tokens"], piece["steps"])
 
 
 def compare(
-    cases: Sequence[Case], *, num_tokens: int, num_repeats: int, num_jobs: int
+    cases: Sequence[Case],
+    *,
+    num_tokens: int,
+    num_repeats: int,
+    num_jobs: int,
+    output: Path | None,
 ) -> list[Row]:
-    """Every case, in order; progress on stderr."""
+    """Every case, in order; progress on stderr; interrupted, it continues for the same output."""
     settings = list(dict.fromkeys((case.pair, case.temperature) for case in cases))
     wanted = [(*key, prompts) for key in settings for prompts in ("profile", "evaluation")]
     num_prompts = len(load_prompts("evaluation"))
@@ -208,7 +234,9 @@ def compare(
             for case in cases
         ]
         runs = [
-            pool.submit(decoded, case, tree.parents.tolist(), num_tokens, num_repeats)
+            pool.submit(
+                decoded, case, tree.parents.tolist(), num_tokens, num_repeats, output=output
+            )
             for case, tree in zip(cases, trees, strict=True)
         ]
         rows = []
@@ -321,11 +349,13 @@ def main() -> None:
         num_tokens=arguments.num_tokens,
         num_repeats=arguments.num_repeats,
         num_jobs=arguments.jobs,
+        output=arguments.output,
     )
     print(table(rows))
     print(f"\n{summary(rows)}", file=sys.stderr)
     if arguments.output:
         write_atomically(arguments.output, json.dumps([asdict(r) for r in rows], indent=1) + "\n")
+        discard_pieces(arguments.output)
     if arguments.readme:
         replace_marked(arguments.readme, "truth", table(rows))
 

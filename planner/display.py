@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -10,19 +10,39 @@ from rich.table import Table
 from rich.text import Text
 
 from .plan import Plan
-from .profile import Acceptance, Costs, ModelInfo, Profile
+from .profile import Costs, ModelInfo, Profile
 from .report import Report
 
-RANKS_SHOWN = 8
+Shown = RenderableType
+"""What can be printed: a string, a table, or several of them."""
 
 
 def render(document: Profile | Plan | Report) -> str:
     """The document for a person, as plain text without colours."""
-    shown = DISPLAYS[type(document)](document)
-    console = Console(width=110, color_system=None, highlight=False)
-    with console.capture() as capture:
-        console.print(shown)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+    return printed([DISPLAYS[type(document)](document)])
+
+
+def printed(parts: Iterable[Shown]) -> str:
+    """The parts below one another, an empty line between any two, as plain text."""
+    console = Console(width=110, color_system=None, highlight=False, markup=False, emoji=False)
+    texts = []
+    for part in parts:
+        with console.capture() as capture:
+            console.print(part)
+        texts.append("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    return "\n\n".join(texts)
+
+
+def table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, num_left: int = 1
+) -> Group:
+    """A table without lines; its first `num_left` columns hold words, the others numbers."""
+    made = Table(box=None, padding=(0, 2, 0, 0))
+    for index, heading in enumerate(headings):
+        made.add_column(heading, justify="left" if index < num_left else "right")
+    for row in rows:
+        made.add_row(*row)
+    return Group(Text(title), made)
 
 
 def model_words(info: ModelInfo) -> str:
@@ -45,10 +65,25 @@ def summary(plan: Plan) -> str:
             f": predicted {plan.predicted.tokens_per_step} tokens per step, "
             f"speedup {plan.predicted.speedup}"
         )
+        if plan.predicted.optimality_gap is not None:
+            line += f", {certificate(plan.predicted.optimality_gap)} (proven)"
     return line
 
 
+def certificate(gap: float) -> str:
+    """What an optimality gap says, in words."""
+    if gap < 0.0005:
+        return "no static tree within the limits is faster"
+    return f"within {percent(gap)} of the best static tree"
+
+
+def percent(share: float) -> str:
+    """With a digit behind the point: 1.2 %."""
+    return f"{100 * share:.1f} %"
+
+
 def show_profile(profile: Profile) -> RenderableType:
+    """The models, the machine and the times; what they allow is for the optimizer to say."""
     machine, execution = profile.machine, profile.execution
     place = machine.gpu or machine.cpu
     parts: list[RenderableType] = [
@@ -59,7 +94,6 @@ def show_profile(profile: Profile) -> RenderableType:
     ]
     for costs in profile.costs:
         parts += [Text(), _costs_table(costs)]
-    parts += [Text(), _acceptance_table(profile.acceptance)]
     return Group(*parts)
 
 
@@ -68,6 +102,10 @@ def show_plan(plan: Plan) -> RenderableType:
     if plan.predicted:
         step, alone = plan.predicted.step_ms, plan.predicted.autoregressive_ms
         parts.append(Text(f"times      step {step} ms; one token of the target alone {alone} ms"))
+        if plan.predicted.optimality_gap is not None:
+            parts.append(
+                Text("proven     under these costs and the acceptance that holds inside this tree")
+            )
     if plan.made_from:
         origin = plan.made_from
         parts += [
@@ -84,27 +122,27 @@ def show_plan(plan: Plan) -> RenderableType:
 
 def show_report(report: Report) -> RenderableType:
     measured, predicted = report.measured, report.plan.predicted
-    table = Table(box=None, padding=(0, 3, 0, 0))
+    numbers = Table(box=None, padding=(0, 3, 0, 0))
     for heading in ("", "measured", "predicted"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    table.add_row(
+        numbers.add_column(heading, justify="left" if not heading else "right")
+    numbers.add_row(
         "tokens per step (= mean acceptance length)",
         f"{measured.tokens_per_step:.3f}",
         str(predicted.tokens_per_step) if predicted else "",
     )
     step_ms = measured.ms_per_token * measured.tokens_per_step
-    table.add_row("step, ms", f"{step_ms:.2f}", str(predicted.step_ms) if predicted else "")
-    table.add_row("ms per token", f"{measured.ms_per_token:.2f}", "")
+    numbers.add_row("step, ms", f"{step_ms:.2f}", str(predicted.step_ms) if predicted else "")
+    numbers.add_row("ms per token", f"{measured.ms_per_token:.2f}", "")
     if report.baseline:
-        table.add_row(
+        numbers.add_row(
             "ms per token, autoregressive",
             f"{report.baseline.ms_per_token:.2f}",
             str(predicted.autoregressive_ms) if predicted else "",
         )
-        table.add_row(
+        numbers.add_row(
             "speedup", str(report.baseline.speedup), str(predicted.speedup) if predicted else ""
         )
-    table.add_row("accepted / drafted", f"{measured.draft_acceptance_rate:.3f}", "")
+    numbers.add_row("accepted / drafted", f"{measured.draft_acceptance_rate:.3f}", "")
     phases = measured.phases
     total = phases.draft_ms + phases.verify_ms + phases.accept_ms
     shares = ", ".join(
@@ -124,62 +162,41 @@ def show_report(report: Report) -> RenderableType:
             f"{measured.num_steps} steps; time: {shares}"
         ),
         Text(),
-        table,
+        numbers,
     )
 
 
-def _costs_table(costs: Costs) -> Table:
+def _costs_table(costs: Costs) -> Group:
     title = (
         f"batch {costs.batch_size}, context {costs.context}: one token alone "
         f"{costs.target_step.median_ms[0]:.2f} ms (target), {costs.draft_step.median_ms[0]:.2f} ms "
         f"(draft); first draft pass of a step {costs.draft_root.median_ms[0]:.2f} ms"
     )
-    table = Table(title=title, title_justify="left", title_style="", box=None, padding=(0, 2, 0, 0))
     counts = sorted({*costs.verify.counts, *costs.draft.counts})
-    table.add_column("n or width")
-    for count in counts:
-        table.add_column(str(count), justify="right")
+    rows = []
     for name, curve in (
         ("verify, ms", costs.verify),
         ("draft pass, ms", costs.draft),
         *((f"overhead {verifier}, ms", curve) for verifier, curve in costs.overhead.items()),
     ):
         times = dict(zip(curve.counts, curve.median_ms, strict=True))
-        table.add_row(name, *(f"{times[n]:.3g}" if n in times else "" for n in counts))
-    return table
-
-
-def _acceptance_table(entries: list[Acceptance]) -> Table:
-    table = Table(
-        title="acceptance by rank, every position weighing the same",
-        title_justify="left",
-        title_style="",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    most = min(max(entry.num_ranks for entry in entries), RANKS_SHOWN)
-    for heading in ("sampling", "verifier", *map(str, range(most)), "all"):
-        table.add_column(heading, justify="left" if heading[0].isalpha() else "right")
-    for entry in entries:
-        mean = entry.mean()
-        shown = [f"{rate:.3f}" for rate in mean[:most]] + [""] * (most - len(mean))
-        table.add_row(str(entry.sampling), entry.verifier, *shown, f"{mean.sum():.3f}")
-    return table
+        rows.append([name, *(f"{times[n]:.3g}" if n in times else "" for n in counts)])
+    return table(title, ["n or width", *map(str, counts)], rows)
 
 
 def _tree_lines(plan: Plan) -> Iterator[str]:
-    """The tree with, per node, its rank's acceptance, P(accepted) and its share of the tokens."""
-    tree, predicted = plan.tree, plan.predicted
-    reach = predicted.reach if predicted else None
+    """The tree with, per node, P(accepted | its parent was), P(accepted), its share of tokens."""
+    tree = plan.tree
+    reach = plan.predicted.reach if plan.predicted else None
     total = sum(reach) if reach else 1.0
     pad = 3 * tree.depth + 8
     yield f"{'node (rank)':<{pad}}{'acceptance':>11}{'reached':>10}{'tokens':>9}"
 
     def line(label: str, node: int) -> str:
-        if reach is None or predicted is None:
+        if reach is None:
             return label
-        rank = int(tree.ranks[node])
-        rate = f"{predicted.acceptance[rank]:.3f}" if node else ""
+        above = reach[tree.parents[node]] if node else 0.0
+        rate = f"{reach[node] / above:.3f}" if above > 0 else ""
         return f"{label:<{pad}}{rate:>11}{reach[node]:>10.3f}{reach[node] / total:>9.1%}"
 
     yield line("root", 0)

@@ -29,7 +29,7 @@ def profile_figure(profile: Profile) -> Figure:
     """t(n) and draft cost by width at every context; per sampling, what each verifier accepts."""
     samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
     names = [str(sampling) for sampling in samplings]
-    rows = [["verify", "draft", *names]]
+    rows: list[Any] = [["verify", "draft", *names]]
     if len(names) > 1:
         rows = [[each for each in rows[0][:2] for _ in names], [n for n in names for _ in (1, 2)]]
     figure = Figure(figsize=(4.6 * max(len(names), 3), 0.6 + 3.4 * len(rows)), layout="constrained")

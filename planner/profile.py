@@ -175,18 +175,25 @@ class Acceptance(Part):
         """float64 [prompts, num_ranks]: acceptance by rank of a node with `num_ranks` children."""
         return np.array([prompt.acceptance for prompt in self.prompts])[:, self.families[-1]]
 
-    def mean(self) -> np.ndarray:
-        """float64 [num_ranks]: `by_prompt` over all, every position weighing the same."""
+    def mean_columns(self) -> np.ndarray:
+        """float64 [num_columns]: over all prompts, every position weighing the same."""
         weights = [prompt.num_positions for prompt in self.prompts]
-        return np.average(self.by_prompt(), axis=0, weights=weights)
+        means = np.average([p.acceptance for p in self.prompts], axis=0, weights=weights)
+        return np.asarray(means, np.float64)
 
-    def by_count(self) -> np.ndarray:
-        """float64 [num_ranks]: P(any child is accepted) of 1 child, of 2, and so on."""
-        weights = [prompt.num_positions for prompt in self.prompts]
-        mean = np.average([p.acceptance for p in self.prompts], axis=0, weights=weights)
+    def mean(self) -> np.ndarray:
+        """float64 [num_ranks]: `by_prompt` over all prompts, every position weighing the same."""
+        return self.mean_columns()[self.families[-1]]
+
+    def by_count(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """float64 [num_ranks]: P(any child is accepted) of 1 child, of 2, and so on.
+
+        columns  float64 [num_columns]; None: `mean_columns`
+        """
+        columns = self.mean_columns() if columns is None else columns
         if self.by_rank_alone:
-            return np.cumsum(mean)
-        return np.array([mean[family].sum() for family in self.families])
+            return np.cumsum(columns)
+        return np.array([columns[family].sum() for family in self.families])
 
     @model_validator(mode="after")
     def _columns(self) -> Self:

@@ -29,8 +29,8 @@ from .trees import broom, grid, typical_tree
 LONE_ROOT = Tree([-1])
 WARM_UP_MS = 300.0
 EVERY_SIZE = 64
-"""Up to here no tree size is left out: what n nodes cost is not smooth in n.  Matrix kernels work in
-tiles, so that 12 can be cheaper than 11 and 13, and half way between 8 and 16 tells neither."""
+"""Up to here no tree size is left out: matrix kernels work in tiles, so that 12 nodes can be
+cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
 FEW_SIZES = (2, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
 

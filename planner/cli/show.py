@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..documents import load
+from ..profile import Profile
 from ..schema import check_writable
 from .options import say
 
@@ -14,18 +15,44 @@ from .options import say
 @click.command()
 @click.argument("document", type=click.Path(path_type=Path))
 @click.option("--png", type=click.Path(path_type=Path), help="Draw it into this file instead.")
-def command(document: Path, png: Path | None) -> None:
-    """Show a PROFILE, PLAN or REPORT."""
+@click.option("--temperature", type=float, help="Of a profile, show only this one.")
+@click.option("--batch-size", type=int, help="Compare plans at this one; default: the first.")
+@click.option("--context", type=int, help="Compare plans at this one; default: the first.")
+def command(
+    document: Path,
+    png: Path | None,
+    temperature: float | None,
+    batch_size: int | None,
+    context: int | None,
+) -> None:
+    """Show a PROFILE, PLAN or REPORT.
+
+    Of a profile: what was measured, which plans it allows, and why the best of them is the best.
+    """
     if png is not None:
         check_writable(png)
     content = load(document)
-    if png is None:
-        from ..display import render
+    conditions = (temperature, batch_size, context)
+    if not (isinstance(content, Profile) and png is None) and any(
+        value is not None for value in conditions
+    ):
+        raise click.UsageError(
+            "--temperature, --batch-size and --context say which plans of a profile to print"
+        )
+    if png is not None:
+        from ..figures import FIGURES, save_png
 
+        save_png(FIGURES[type(content)](content), png)
+        say(f"wrote {png}")
+        return
+
+    from ..display import printed, render, show_profile
+
+    if not isinstance(content, Profile):
         click.echo(render(content))
         return
 
-    from ..figures import FIGURES, save_png
+    from .outlook import outlook
 
-    save_png(FIGURES[type(content)](content), png)
-    say(f"wrote {png}")
+    parts = outlook(content, temperature=temperature, batch_size=batch_size, context=context)
+    click.echo(printed([show_profile(content), *parts]))

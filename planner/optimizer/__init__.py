@@ -1,7 +1,18 @@
 """From a profile to a plan: estimates, proposals, grading, choice.  Offline, no GPU needed."""
 
 from .acceptance import Evidence, Prediction, PromptMeans, Traces, expected_tokens, recorded
-from .choice import NO_SOLVER, SOLVERS, rank_candidates, solve
+from .attained import acceptance_by_rank, optimum, share_of_optimum
+from .choice import (
+    NO_SOLVER,
+    SOLVERS,
+    Contest,
+    contests,
+    rank_candidates,
+    ranked,
+    sampling_at,
+    solve,
+)
+from .comparison import Comparison, compare
 from .cost import StepCosts, Time, TimeTable, step_costs
 from .couplings import (
     EstimatedAcceptance,
@@ -19,6 +30,8 @@ __all__ = [
     "SOLVERS",
     "AcceptanceLaw",
     "Candidate",
+    "Comparison",
+    "Contest",
     "EstimatedAcceptance",
     "Estimates",
     "Evidence",
@@ -30,15 +43,22 @@ __all__ = [
     "Time",
     "TimeTable",
     "Traces",
+    "acceptance_by_rank",
     "acceptance_rates",
     "best_tree",
+    "compare",
+    "contests",
     "estimated_acceptance",
     "expected_tokens",
     "frontier",
     "grade",
     "optimal_acceptance",
+    "optimum",
     "rank_candidates",
+    "ranked",
     "recorded",
+    "sampling_at",
+    "share_of_optimum",
     "solve",
     "step_costs",
 ]

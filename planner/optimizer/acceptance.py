@@ -68,8 +68,20 @@ class Evidence(Protocol):
         """What `tree` would do.  Raises PlannerError for more children than were measured."""
         ...
 
+    def samples(self, tree: Tree) -> np.ndarray:
+        """float64 [2000]: tokens per step of `tree`, by bootstrap sample of the prompts.
+
+        The samples are the same for all that was recorded on as many prompts.
+        """
+        ...
+
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
         """The law that holds at the nodes of `tree` where its rounds come by."""
+        ...
+
+    @property
+    def num_prompts(self) -> int:
+        """How many prompts it was recorded on."""
         ...
 
 
@@ -103,17 +115,24 @@ class Traces:
         """
         walk = self._walk(tree)
         value = float(walk.tokens.sum() / walk.rounds.sum())
-        weights = resamples(len(walk.rounds))
-        samples = (weights @ walk.tokens) / (weights @ walk.rounds)
         examined = walk.examined.sum(axis=0)
         weight = examined.sum()
         last = _last_family(self.expected.shape[1], self.by_rank_alone)
         inside = self.expected[:, last]
         return Prediction(
-            tokens_per_step=_tokens_interval(value, samples, len(walk.rounds), tree),
+            tokens_per_step=_tokens_interval(value, walk.samples(), len(walk.rounds), tree),
             reach=walk.visits / walk.rounds.sum(),
             acceptance=examined @ inside / weight if weight > 0 else inside.mean(axis=0),
         )
+
+    def samples(self, tree: Tree) -> np.ndarray:
+        """Of the renewal recursion."""
+        return self._walk(tree).samples()
+
+    @property
+    def num_prompts(self) -> int:
+        """How many texts there are."""
+        return len(self.starts) - 1
 
     def rounds(self, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
         """(tokens, rounds), float64 [prompts] each: what `predict` divides, prompt by prompt."""
@@ -142,10 +161,9 @@ class Traces:
 
     def _walk(self, tree: Tree) -> _Walk:
         columns = _columns(tree, self.expected.shape[1], self.by_rank_alone, "the profile's traces")
-        num_prompts = len(self.starts) - 1
         walk = _Walk(
-            rounds=np.zeros(num_prompts),
-            tokens=np.zeros(num_prompts),
+            rounds=np.zeros(self.num_prompts),
+            tokens=np.zeros(self.num_prompts),
             visits=np.zeros(tree.num_nodes),
             examined=np.zeros((min(max(tree.depth, 1), _DEPTHS_TOLD_APART), len(self.emitted))),
         )
@@ -168,6 +186,11 @@ class _Walk:
     """float64 [n]: expected visits of each node."""
     examined: np.ndarray
     """float64 [depths, N]: chance that a node with children is visited, by its depth."""
+
+    def samples(self) -> np.ndarray:
+        """float64 [2000]: tokens per round, by bootstrap sample of the prompts."""
+        weights = resamples(len(self.rounds))
+        return (weights @ self.tokens) / (weights @ self.rounds)
 
 
 @dataclass(frozen=True)
@@ -197,13 +220,25 @@ class PromptMeans:
         columns = _columns(tree, num_columns, self.by_rank_alone, "the profile's acceptance")
         vector = self._mean(self.num_positions[None, :])[0]
         reach = _reach(tree.parents, columns, vector)
-        vectors = self._mean(resamples(len(self.means)) * self.num_positions)
-        samples = _expected_tokens_each(tree.parents, columns, vectors)
+        value = float(reach.sum())
         return Prediction(
-            tokens_per_step=_tokens_interval(float(reach.sum()), samples, len(self.means), tree),
+            tokens_per_step=_tokens_interval(value, self.samples(tree), self.num_prompts, tree),
             reach=reach,
             acceptance=vector[_last_family(num_columns, self.by_rank_alone)],
         )
+
+    def samples(self, tree: Tree) -> np.ndarray:
+        """Products of each sample's mean acceptance."""
+        columns = _columns(
+            tree, self.means.shape[1], self.by_rank_alone, "the profile's acceptance"
+        )
+        vectors = self._mean(resamples(self.num_prompts) * self.num_positions)
+        return np.asarray(_expected_tokens_each(tree.parents, columns, vectors))
+
+    @property
+    def num_prompts(self) -> int:
+        """How many prompts were averaged over."""
+        return len(self.means)
 
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
         """Nothing is known but the mean over all positions."""

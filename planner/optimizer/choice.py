@@ -57,18 +57,19 @@ def solve(
     Not speculating (a lone root) is always among the candidates, and wins ties.
     Raises PlannerError, listing what there is, where the profile lacks what is asked for.
     """
-    contests = _contests(
-        profile, solver=solver, verifier=verifier, temperature=temperature, max_nodes=max_nodes,
+    sampling = sampling_at(profile, temperature)
+    held = contests(
+        profile, sampling=sampling, solver=solver, verifier=verifier, max_nodes=max_nodes,
         max_depth=max_depth, batch_size=batch_size, context=context,
     )  # fmt: skip
-    candidates = _ranked(contests)
+    candidates = ranked(held)
     best = candidates[0]
-    contest = next(one for one in contests if one.verifier == best.verifier)
+    contest = next(one for one in held if one.verifier == best.verifier)
     predicted = best.predicted.model_copy(update={"optimality_gap": contest.gap(best.tree)})
     return Plan(
         drafting=TreeDrafting(parents=best.tree.parents.tolist()),
         verifier=best.verifier,
-        sampling=_sampling(profile, temperature),
+        sampling=sampling,
         predicted=predicted,
         made_from=MadeFrom(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -100,15 +101,15 @@ def rank_candidates(
 
     Ties go to fewer nodes, then to verifiers that need no sampling, then to the first name.
     """
-    contests = _contests(
-        profile, solver=solver, verifier=verifier, temperature=temperature, max_nodes=max_nodes,
-        max_depth=max_depth, batch_size=batch_size, context=context,
+    held = contests(
+        profile, sampling=sampling_at(profile, temperature), solver=solver, verifier=verifier,
+        max_nodes=max_nodes, max_depth=max_depth, batch_size=batch_size, context=context,
     )  # fmt: skip
-    return _ranked(contests)
+    return ranked(held)
 
 
 @dataclass(frozen=True)
-class _Contest:
+class Contest:
     """One verifier's: what is known of it, and all trees that were graded under it."""
 
     verifier: str
@@ -127,36 +128,50 @@ class _Contest:
         return max(upper_bound(law, self.costs, self.limits) / rate - 1, 0.0)
 
 
-def _contests(
+def contests(
     profile: Profile,
     *,
-    solver: str,
-    verifier: str,
-    temperature: float | None,
-    max_nodes: int | None,
-    max_depth: int | None,
-    batch_size: int,
-    context: int | None,
-) -> list[_Contest]:
+    sampling: Sampling,
+    solver: str = "auto",
+    verifier: str = "auto",
+    max_nodes: int | None = None,
+    max_depth: int | None = None,
+    batch_size: int = 1,
+    context: int | None = None,
+) -> list[Contest]:
+    """Each verifier's contest under `sampling`, by name; the other arguments as for `solve`."""
     solvers = _solvers(solver)
-    sampling = _sampling(profile, temperature)
-    contests = []
+    held = []
     for entry in _entries(profile, sampling, verifier):
         rule = GREEDY_RULE if sampling.temperature == 0 else entry.verifier
         costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
         limits = _limits(costs, max_nodes, max_depth)
         evidence = recorded(profile, entry)
         graded = _graded(solvers, entry.verifier, evidence, costs, limits)
-        contests.append(_Contest(entry.verifier, evidence, costs, limits, graded))
-    return contests
+        held.append(Contest(entry.verifier, evidence, costs, limits, graded))
+    return held
 
 
-def _ranked(contests: list[_Contest]) -> list[Candidate]:
+def ranked(contests: list[Contest]) -> list[Candidate]:
     """All candidates, the best first; the lone root, the same under every verifier, once."""
     candidates = [candidate for contest in contests for candidate in contest.candidates]
     candidates.sort(key=_order)
     lone = next(candidate for candidate in candidates if candidate.tree.num_nodes == 1)
     return [c for c in candidates if c.tree.num_nodes > 1 or c is lone]
+
+
+def sampling_at(profile: Profile, temperature: float | None) -> Sampling:
+    """The first sampling measured at this temperature; None: the first of all.  PlannerError."""
+    if temperature is None:
+        return profile.acceptance[0].sampling
+    for entry in profile.acceptance:
+        if entry.sampling.temperature == temperature:
+            return entry.sampling
+    there = dict.fromkeys(f"{entry.sampling.temperature:g}" for entry in profile.acceptance)
+    raise PlannerError(
+        f"temperature: got {temperature!r}, but the profile measured only {', '.join(there)}; "
+        "choose one of these, or profile at this one"
+    )
 
 
 def _graded(
@@ -209,19 +224,6 @@ def _solvers(name: str) -> dict[str, Solver]:
     if name not in SOLVERS:
         raise PlannerError(f"solver: got {name!r}, expected auto or one of {', '.join(SOLVERS)}")
     return {name: SOLVERS[name]}
-
-
-def _sampling(profile: Profile, temperature: float | None) -> Sampling:
-    if temperature is None:
-        return profile.acceptance[0].sampling
-    for entry in profile.acceptance:
-        if entry.sampling.temperature == temperature:
-            return entry.sampling
-    there = dict.fromkeys(f"{entry.sampling.temperature:g}" for entry in profile.acceptance)
-    raise PlannerError(
-        f"temperature: got {temperature!r}, but the profile measured only {', '.join(there)}; "
-        "choose one of these, or profile at this one"
-    )
 
 
 def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Acceptance]:
