@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import groupby, product
@@ -86,6 +85,11 @@ class Row:
     @property
     def same_difference(self) -> float:
         return self.same / self.measured - 1
+
+    @property
+    def chance(self) -> bool:
+        """Is there any luck in the comparison of the same prompts?"""
+        return self.case.temperature > 0
 
     @property
     def inside(self) -> bool:
@@ -268,7 +272,7 @@ def row(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One line per pair, temperature and verifier; sizes side by side."""
+    """One line per pair, temperature and verifier, sizes side by side; then what it comes to."""
     head = ["pair", "T", "verifier"]
     head += [f"measured, n = {', '.join(map(str, SIZES))}"]
     head += ["predicted from unseen prompts", "predicted from the same prompts"]
@@ -288,7 +292,7 @@ def table(rows: Sequence[Row]) -> str:
         )
         name = verifier if temperature else "any"
         lines.append(f"| {pair} | {temperature:g} | {name} | {measured} | {unseen} | {same} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *summary(rows)])
 
 
 def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
@@ -296,7 +300,7 @@ def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
     return [Row(**{**row, "case": Case(**row["case"])}) for row in content]
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row]) -> list[str]:
     """How many rows are how near, and lookahead against rrsw."""
 
     def near(differences: list[float]) -> str:
@@ -304,24 +308,34 @@ def summary(rows: Sequence[Row]) -> str:
         count = sum(abs(difference) <= 0.02 for difference in differences)
         return f"{count} of {len(differences)} within 2 %, worst {worst:+.1%}"
 
+    sizes = [abs(np.log(row.same / row.measured)) / row.same_error for row in rows if row.chance]
+    farthest = f"; at most {max(sizes):.1f} standard errors off" if sizes else ""
     lines = [
-        f"Same prompts: {near([each.same_difference for each in rows])}.",
-        f"Unseen prompts: {near([each.unseen_difference for each in rows])}; the measurement lies "
-        f"in the promised interval in {sum(each.inside for each in rows)} of {len(rows)}.",
+        f"- Same prompts: {near([row.same_difference for row in rows])}{farthest}.",
+        f"- Unseen prompts: {near([row.unseen_difference for row in rows])}; the promised interval "
+        f"covers the measurement in {sum(row.inside for row in rows)} of {len(rows)}.",
     ]
-    by_case = {each.case: each for each in rows}
-    for case, each in by_case.items():
-        rival = by_case.get(Case(case.pair, case.temperature, "rrsw", case.num_nodes))
-        if case.verifier == "lookahead" and rival is not None:
-            error = float(
-                np.hypot(each.measured_error / each.measured, rival.measured_error / rival.measured)
-            )
+    by_case = {row.case: row for row in rows}
+    for (pair, temperature), group in groupby(rows, lambda r: (r.case.pair, r.case.temperature)):
+        gains = [
+            gain(row, rival)
+            for row in group
+            if row.case.verifier == "lookahead"
+            and (rival := by_case.get(replace(row.case, verifier="rrsw"))) is not None
+        ]
+        if gains:
             lines.append(
-                f"lookahead against rrsw, {case.pair}, T = {case.temperature:g}, "
-                f"n = {case.num_nodes}: {each.measured / rival.measured - 1:+.1%} measured "
-                f"(standard error at most {error:.1%}), {each.same / rival.same - 1:+.1%} predicted"
+                f"- `lookahead` over `rrsw`, each with its own best tree, {pair}, T = "
+                f"{temperature:g}, measured (predicted): {', '.join(gains)}."
             )
-    return "\n".join(lines)
+    return lines
+
+
+def gain(row: Row, rival: Row) -> str:
+    """How many more tokens per step, measured and (predicted)."""
+    error = np.hypot(row.measured_error / row.measured, rival.measured_error / rival.measured)
+    measured, predicted = row.measured / rival.measured - 1, row.same / rival.same - 1
+    return f"{measured:+.1%} ± {error:.1%} ({predicted:+.1%})"
 
 
 def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[Case]:
@@ -352,7 +366,6 @@ def main() -> None:
         output=arguments.output,
     )
     print(table(rows))
-    print(f"\n{summary(rows)}", file=sys.stderr)
     if arguments.output:
         write_atomically(arguments.output, json.dumps([asdict(r) for r in rows], indent=1) + "\n")
         discard_pieces(arguments.output)
