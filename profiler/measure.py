@@ -169,6 +169,8 @@ def _identity(
 ) -> dict[str, object]:
     """Everything that a piece depends on."""
     return {
+        "rules": list(TRACERS),
+        "grid": asdict(CostGrid.up_to(settings.max_nodes, target.vocab_size)),
         "target": target.info.model_dump(),
         "draft": draft.info.model_dump(),
         "machine": describe_machine(target.device).model_dump(),
