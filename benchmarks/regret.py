@@ -72,6 +72,13 @@ class Choice:
         """The target alone, where no verifier has anything to say."""
         return cls(GRID_RULES[0], Tree([-1]))
 
+    def to_json(self) -> dict[str, Any]:
+        return {"verifier": self.verifier, "parents": self.tree.parents.tolist()}
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> Choice:
+        return cls(content["verifier"], Tree(content["parents"]))
+
     @property
     def words(self) -> str:
         if self.tree.num_nodes == 1:
@@ -122,30 +129,68 @@ def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
     return [Row(**row) for row in content]
 
 
-class Measured:
-    """Profiles, choices and step times of one pair at several shapes; nothing decoded yet."""
+@dataclass(frozen=True)
+class Timed:
+    """One pair at one shape and temperature: what was chosen, promised and timed."""
 
-    def __init__(self, pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> None:
-        self.pair = pair
-        self.chosen: dict[tuple[str, float], Choice] = {}
-        self.promised: dict[tuple[str, float], float] = {}
-        self.step_ms: dict[tuple[str, float], dict[Choice, float]] = {}
-        name = next(each for each, place in EMBEDDED.items() if place == (pair, 1))
-        draft = named(name)
-        facts = facts_of(named("embedded/target"), draft, repeats, num_tokens)
-        self.grids = {temperature: grid(facts, temperature) for temperature in TEMPERATURES}
-        for shape in shapes:
-            target = named(f"embedded/target@{shape}" if shape else "embedded/target")
-            profile = at_shape(facts, target, draft, repeats) if shape else facts
-            for temperature in TEMPERATURES:
-                plan = solve(profile, temperature=temperature)
-                assert plan.predicted is not None
-                rule = GREEDY_RULE if temperature == 0 else plan.verifier
-                key = (shape, temperature)
-                self.chosen[key] = Choice(rule, plan.tree) if plan.speculates else Choice.alone()
-                self.promised[key] = plan.predicted.speedup.value
-                choices = list(dict.fromkeys([self.chosen[key], *self.grids[temperature]]))
-                self.step_ms[key] = step_times(target, draft, choices, temperature, repeats)
+    shape: str
+    temperature: float
+    chosen: Choice
+    promised: float
+    """Speedup."""
+    step_ms: dict[Choice, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "temperature": self.temperature,
+            "chosen": self.chosen.to_json(),
+            "promised": self.promised,
+            "step_ms": [[choice.to_json(), ms] for choice, ms in self.step_ms.items()],
+        }
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> Timed:
+        step_ms = {Choice.of_json(choice): ms for choice, ms in content["step_ms"]}
+        chosen = Choice.of_json(content["chosen"])
+        return cls(content["shape"], content["temperature"], chosen, content["promised"], step_ms)
+
+
+def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> list[Timed]:
+    """Profiles, choices and step times of one pair at several shapes; nothing is decoded."""
+    name = next(each for each, place in EMBEDDED.items() if place == (pair, 1))
+    draft = named(name)
+    facts = facts_of(named("embedded/target"), draft, repeats, num_tokens)
+    grids = {temperature: grid(facts, temperature) for temperature in TEMPERATURES}
+    done = []
+    for shape in shapes:
+        target = named(f"embedded/target@{shape}" if shape else "embedded/target")
+        profile = at_shape(facts, target, draft, repeats) if shape else facts
+        for temperature in TEMPERATURES:
+            plan = solve(profile, temperature=temperature)
+            assert plan.predicted is not None
+            rule = GREEDY_RULE if temperature == 0 else plan.verifier
+            chosen = Choice(rule, plan.tree) if plan.speculates else Choice.alone()
+            choices = list(dict.fromkeys([chosen, *grids[temperature]]))
+            step_ms = step_times(target, draft, choices, temperature, repeats)
+            done.append(Timed(shape, temperature, chosen, plan.predicted.speedup.value, step_ms))
+    return done
+
+
+def times_of(pair: str, arguments: argparse.Namespace) -> list[Timed]:
+    """`timed`, kept beside the output, so that a run continues with the times it has."""
+    shapes = arguments.shape or list(SHAPES)
+    kept = times_file(arguments.output, pair)
+    if kept is not None and kept.exists():
+        return [Timed.of_json(each) for each in json.loads(kept.read_text())]
+    done = timed(pair, shapes, arguments.repeats, arguments.num_tokens)
+    if kept is not None:
+        write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
+    return done
+
+
+def times_file(output: Path | None, pair: str) -> Path | None:
+    return None if output is None else output.parent / f".{output.name}.{pair}.times"
 
 
 def named(name: str) -> LanguageModel:
@@ -258,33 +303,34 @@ class Contest:
 
 
 def rows_of(
-    measured: Measured, temperature: float, pool: ProcessPoolExecutor, output: Path | None
+    pair: str,
+    shapes: Sequence[Timed],
+    pool: ProcessPoolExecutor,
+    output: Path | None,
 ) -> list[Row]:
     """All shapes of one pair at one temperature."""
-    contest = Contest(pool, measured.pair, temperature, output)
-    shapes = [shape for shape, each in measured.step_ms if each == temperature]
-    chosen = {shape: measured.chosen[shape, temperature] for shape in shapes}
-    step_ms = {shape: measured.step_ms[shape, temperature] for shape in shapes}
-    entrants = list(dict.fromkeys([*chosen.values(), *measured.grids[temperature]]))
+    (temperature,) = {each.temperature for each in shapes}
+    contest = Contest(pool, pair, temperature, output)
+    chosen = [each.chosen for each in shapes]
+    entrants = list(dict.fromkeys(choice for each in shapes for choice in each.step_ms))
     first = contest.tokens(entrants, FIRST, seed=201)
-    kept = {shape: ranked(first, step_ms[shape])[:KEPT] for shape in shapes}
-    seconds = list(dict.fromkeys([*chosen.values(), *(c for each in kept.values() for c in each)]))
+    kept = [ranked(first, each.step_ms)[:KEPT] for each in shapes]
+    seconds = list(dict.fromkeys([*chosen, *(choice for each in kept for choice in each)]))
     second = contest.tokens(seconds, SECOND, seed=301)
-    best = {
-        shape: ranked({choice: second[choice] for choice in kept[shape]}, step_ms[shape])[0]
-        for shape in shapes
-    }
-    finalists = list(dict.fromkeys([*chosen.values(), *best.values()]))
+    best = [
+        ranked({choice: second[choice] for choice in few}, each.step_ms)[0]
+        for each, few in zip(shapes, kept, strict=True)
+    ]
+    finalists = list(dict.fromkeys([*chosen, *best]))
     third = contest.tokens(finalists, THIRD, seed=401) if temperature else second
     rows = []
-    for shape in shapes:
-        mine, other, times = chosen[shape], best[shape], step_ms[shape]
+    for each, mine, other in zip(shapes, chosen, best, strict=True):
+        times = each.step_ms
         alone = times[Choice.alone()]
-        speeds = {each: third[each].value / times[each] for each in (mine, other)}
+        speeds = {choice: third[choice].value / times[choice] for choice in (mine, other)}
         rows.append(
             Row(
-                measured.pair, shape, temperature, mine.words,
-                measured.promised[shape, temperature], speeds[mine] * alone,
+                pair, each.shape, temperature, mine.words, each.promised, speeds[mine] * alone,
                 other.words, speeds[other] * alone, speeds[other] / speeds[mine] - 1,
                 log_error(third[other].influence - third[mine].influence), len(times),
             )
@@ -307,23 +353,32 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=12, help="of every time")
     parser.add_argument("--num-tokens", type=int, default=128, help="profiled per prompt")
     parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
+    parser.add_argument(
+        "--times-only", action="store_true",
+        help="stop before decoding; the same command without it goes on from there",
+    )  # fmt: skip
     arguments = parser.parse_args()
-    shapes = arguments.shape or list(SHAPES)
+    pairs = arguments.pair or ["distilled", "plain"]
+    times = {pair: times_of(pair, arguments) for pair in pairs}
+    if arguments.times_only:
+        return
     rows: list[Row] = []
     print(HEADER)
-    for pair in arguments.pair or ["distilled", "plain"]:
-        measured = Measured(pair, shapes, arguments.repeats, arguments.num_tokens)
-        with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-            for temperature in TEMPERATURES:
-                for row in rows_of(measured, temperature, pool, arguments.output):
-                    print(row.markdown(), flush=True)
-                    rows.append(row)
-                save(rows, arguments.output, arguments.readme)
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        for pair, temperature in product(pairs, TEMPERATURES):
+            shapes = [each for each in times[pair] if each.temperature == temperature]
+            for row in rows_of(pair, shapes, pool, arguments.output):
+                print(row.markdown(), flush=True)
+                rows.append(row)
+            save(rows, arguments.output, arguments.readme)
     within = sum(row.regret <= 0.03 for row in rows)
     worst = max(row.regret for row in rows)
     print(f"\n{within} of {len(rows)} within 3 %, worst {worst:+.1%}", file=sys.stderr)
     if arguments.output:
         discard_pieces(arguments.output)
+        for kept in (times_file(arguments.output, pair) for pair in pairs):
+            if kept is not None:
+                kept.unlink(missing_ok=True)
 
 
 def save(rows: Sequence[Row], output: Path | None, readme: Path | None) -> None:

@@ -57,7 +57,7 @@ class CostGrid:
     @property
     def depth(self) -> int:
         """Of the deepest tree that is timed."""
-        return max(2, *(_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS))
+        return max(3, *(_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS))
 
 
 class CostSweeps:
@@ -117,7 +117,7 @@ class CostSweeps:
                 root_passes += step.draft_ms[:1]
             elif kind == "width":
                 step = self._run(self._pair, broom(self.grid.widths[index]))
-                times["draft"][index] = step.draft_ms[1]
+                times["draft"][index] = np.mean(step.draft_ms[1:])
             elif kind == "target":
                 times["target_step"][0] = self._run(self._pair, LONE_ROOT).total_ms
             elif kind == "draft":

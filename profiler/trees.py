@@ -41,5 +41,5 @@ def typical_tree(num_nodes: int, max_children: int = len(TYPICAL_ACCEPTANCE)) ->
 
 
 def broom(width: int) -> Tree:
-    """A root, `width` children, two children each: its second draft pass has that width."""
-    return Tree([-1] + [0] * width + [1 + child // 2 for child in range(2 * width)])
+    """`width` chains of three below the root: its second and third draft pass have that width."""
+    return Tree([-1] + [0] * width + list(range(1, 2 * width + 1)))

@@ -168,7 +168,7 @@ def test_trees_that_are_timed():
     assert grid(3, every=7) == [1, 2, 3]
     assert [typical_tree(n).num_nodes for n in grid(64)] == grid(64)
     for width in (1, 2, 7):
-        assert broom(width).widths.tolist() == [1, width]
+        assert broom(width).widths.tolist() == [1, width, width]
 
 
 def test_continuing_together_equals_one_by_one():
