@@ -294,11 +294,12 @@ class Contest:
                 1,
                 seed=seed,
                 output=self._output,
+                retrace=False,
             )
             for choice in choices
         ]
         title = f"{self._pair}, T={self._temperature:g}, {num_tokens} tokens a prompt"
-        done = [each.result() for each in tqdm(running, desc=title)]
+        done = [each.result().measured for each in tqdm(running, desc=title)]
         return dict(zip(choices, done, strict=True))
 
 

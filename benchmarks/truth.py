@@ -3,10 +3,10 @@
     python -m benchmarks.truth [-o FILE] [--readme FILE] [--jobs N] [--pair NAME] [--verifier NAME]
 
 Two predictions are compared with what is then measured on the embedded pairs' evaluation prompts:
-one from other prompts (the profiling set: what a plan promises about prompts nobody has seen), and
-one from the evaluation prompts themselves, along other texts (the arithmetic alone, without the
-luck of which prompts were profiled).  Prints a Markdown table; `-o` writes JSON, `--readme` puts
-the table between that file's truth marks.
+one from other prompts and other texts (the profiling set: what a plan promises about prompts nobody
+has seen), and one along the very texts that were then decoded (the arithmetic alone: what is left
+is the luck of drafting and of accepting, which temperature 0 does not have).  Prints a Markdown
+table; `-o` writes JSON, `--readme` puts the table between that file's truth marks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from planner.profile import Sampling
 from planner.schema import write_atomically
 from planner.tree import Tree
 from profiler import discard_pieces
-from profiler.acceptance import acceptance_entries, measure_acceptance
+from profiler.acceptance import acceptance_entries, measure_acceptance, trace_texts
 from profiler.journal import Journal, Piece
 from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, decode_prompts
@@ -74,9 +74,9 @@ class Row:
     unseen_low: float
     unseen_high: float
     same: float
-    """Predicted from these prompts, along other texts."""
+    """Predicted along the texts that were decoded."""
     same_error: float
-    """Standard error of ln(same / measured): each prompt compared with itself."""
+    """Standard error of ln(same / measured): each text compared with itself."""
 
     @property
     def unseen_difference(self) -> float:
@@ -88,7 +88,7 @@ class Row:
 
     @property
     def chance(self) -> bool:
-        """Is there any luck in the comparison of the same prompts?"""
+        """Is there any luck in the comparison along the same texts?"""
         return self.case.temperature > 0
 
     @property
@@ -130,23 +130,26 @@ def models(pair: str) -> tuple[HuggingFaceModel, HuggingFaceModel]:
 
 
 def traces(
-    pair: str, temperature: float, prompts: str, num_tokens: int, seeds: Sequence[int]
+    pair: str, temperature: float, num_tokens: int, seeds: Sequence[int]
 ) -> dict[str, Traces]:
-    """By verifier: what a profile of these prompts records, a text per seed and prompt."""
+    """By verifier: what profiles of the profiling prompts record, a text per seed and prompt."""
     sampling = Sampling(temperature=temperature)
-    by_seed = [
-        acceptance_entries(
-            measure_acceptance(
-                *models(pair), load_prompts(prompts), sampling, num_tokens=num_tokens,
-                num_ranks=NUM_RANKS, seed=seed,
-            ),
-            sampling,
+    pieces = [
+        measure_acceptance(
+            *models(pair), load_prompts("profile"), sampling, num_tokens=num_tokens,
+            num_ranks=NUM_RANKS, seed=seed,
         )
         for seed in (seeds if temperature > 0 else seeds[:1])
     ]  # fmt: skip
+    return joined(pieces, sampling)
+
+
+def joined(pieces: Sequence[Piece], sampling: Sampling) -> dict[str, Traces]:
+    """By verifier: the traces of all pieces, one after the other."""
+    by_piece = [acceptance_entries(piece, sampling) for piece in pieces]
     found = {}
-    for index, entry in enumerate(by_seed[0][0]):
-        entries = [(entries[index], arrays) for entries, arrays in by_seed]
+    for index, entry in enumerate(by_piece[0][0]):
+        entries = [(entries[index], arrays) for entries, arrays in by_piece]
         lengths = [prompt.num_positions for entry, _ in entries for prompt in entry.prompts]
         emitted, expected = (
             np.concatenate([arrays[getattr(each, field)] for each, arrays in entries], dtype=float)
@@ -169,12 +172,13 @@ def fitting_tree(evidence: Traces, case: Case) -> Tree:
     return tree
 
 
-def predicted(evidence: Traces, tree: Tree, num_prompts: int) -> Ratio:
-    """The prediction prompt by prompt, over all texts of each."""
-    tokens, rounds = evidence.rounds(tree)
-    return Ratio(
-        tokens.reshape(-1, num_prompts).sum(axis=0), rounds.reshape(-1, num_prompts).sum(axis=0)
-    )
+@dataclass(frozen=True)
+class Decoded:
+    """The evaluation prompts, decoded."""
+
+    measured: Ratio
+    again: Ratio
+    """The same tokens over the rounds that were to be expected along them."""
 
 
 def decoded(
@@ -185,35 +189,45 @@ def decoded(
     *,
     seed: int = DECODING_SEED,
     output: Path | None = None,
-) -> Ratio:
-    """The evaluation prompts through the real loop.
+    retrace: bool = True,
+) -> Decoded:
+    """The evaluation prompts through the real loop, and, if `retrace`, what was to be expected
+    along the texts that came out.
 
     output  where the results will go: what is decoded is kept beside it until they are there
     """
     target, draft = models(case.pair)
-    plan = Plan(
-        drafting=TreeDrafting(parents=parents),
-        verifier=case.verifier,
-        sampling=Sampling(temperature=case.temperature),
-    )
+    sampling = Sampling(temperature=case.temperature)
+    tree = Tree(parents)
+    plan = Plan(drafting=TreeDrafting(parents=parents), verifier=case.verifier, sampling=sampling)
+    prompts = load_prompts("evaluation")
 
-    def decode() -> Piece:
-        runs = [
-            decode_prompts(
-                plan, target, draft, load_prompts("evaluation"), max_new_tokens=num_tokens,
-                seed=seed + repeat,
-            ).continuations
-            for repeat in range(num_repeats if case.temperature > 0 else 1)
-        ]  # fmt: skip
-        tokens = np.array([[len(each.tokens) for each in run] for run in runs], float)
-        steps = np.array([[len(each.tokens_by_step) for each in run] for run in runs], float)
-        return {"tokens": tokens.sum(axis=0), "steps": steps.sum(axis=0)}
+    def one(repeat: int) -> Piece:
+        run = decode_prompts(
+            plan, target, draft, prompts, max_new_tokens=num_tokens, seed=seed + repeat
+        ).continuations
+        steps = np.array([len(each.tokens_by_step) for each in run], float)
+        piece = {"tokens": np.array([len(each.tokens) for each in run], float), "steps": steps}
+        if retrace:
+            texts = [each.tokens for each in run]
+            traced = trace_texts(
+                target, draft, prompts, texts, sampling,
+                verifiers=[case.verifier], num_ranks=NUM_RANKS, seed=seed + repeat,
+            )  # fmt: skip
+            _, piece["rounds"] = joined([traced], sampling)[case.verifier].rounds(tree)
+        return piece
 
-    what = [plan.to_json(), num_tokens, num_repeats, seed]
     fingerprints = [target.info.fingerprint, draft.info.fingerprint]
-    name = sha256(json.dumps([*what, *fingerprints]).encode()).hexdigest()[:16]
-    piece = Journal(output, {"what": "decoded"}).piece(name, decode)
-    return Ratio(piece["tokens"], piece["steps"])
+    what = [plan.to_json(), num_tokens, seed, retrace, *fingerprints]
+    name = sha256(json.dumps(what).encode()).hexdigest()[:16]
+    journal = Journal(output, {"what": "decoded"})
+    pieces = [
+        journal.piece(f"{name}-{repeat}", lambda repeat=repeat: one(repeat))  # type: ignore[misc]
+        for repeat in range(num_repeats if case.temperature > 0 else 1)
+    ]
+    tokens, steps = (sum(piece[part] for piece in pieces) for part in ("tokens", "steps"))
+    rounds = sum(piece["rounds"] for piece in pieces) if retrace else steps
+    return Decoded(Ratio(tokens, steps), Ratio(tokens, rounds))
 
 
 def compare(
@@ -226,38 +240,26 @@ def compare(
 ) -> list[Row]:
     """Every case, in order; progress on stderr; interrupted, it continues for the same output."""
     settings = list(dict.fromkeys((case.pair, case.temperature) for case in cases))
-    wanted = [(*key, prompts) for key in settings for prompts in ("profile", "evaluation")]
-    num_prompts = len(load_prompts("evaluation"))
     with ProcessPoolExecutor(num_jobs, mp_context=get_context("spawn")) as pool:
-        running = {key: pool.submit(traces, *key, num_tokens, PREDICTION_SEEDS) for key in wanted}
+        running = {key: pool.submit(traces, *key, num_tokens, PREDICTION_SEEDS) for key in settings}
         recorded = {
             key: each.result() for key, each in tqdm(running.items(), desc="traces", unit="set")
         }
-        trees = [
-            fitting_tree(recorded[case.pair, case.temperature, "profile"][case.verifier], case)
-            for case in cases
-        ]
+        evidence = [recorded[case.pair, case.temperature][case.verifier] for case in cases]
+        trees = [fitting_tree(each, case) for each, case in zip(evidence, cases, strict=True)]
         runs = [
             pool.submit(
                 decoded, case, tree.parents.tolist(), num_tokens, num_repeats, output=output
             )
             for case, tree in zip(cases, trees, strict=True)
         ]
-        rows = []
-        for case, tree, run in zip(cases, trees, tqdm(runs, desc="decoding"), strict=True):
-            of_setting = (
-                recorded[case.pair, case.temperature, prompts][case.verifier]
-                for prompts in ("profile", "evaluation")
-            )
-            rows.append(row(case, tree, run.result(), *of_setting, num_prompts))
-    return rows
+        done = [run.result() for run in tqdm(runs, desc="decoding")]
+    return [row(*each) for each in zip(cases, trees, done, evidence, strict=True)]
 
 
-def row(
-    case: Case, tree: Tree, measured: Ratio, unseen: Traces, same: Traces, num_prompts: int
-) -> Row:
+def row(case: Case, tree: Tree, decoded: Decoded, unseen: Traces) -> Row:
     promise = unseen.predict(tree).tokens_per_step
-    again = predicted(same, tree, num_prompts)
+    measured, again = decoded.measured, decoded.again
     return Row(
         case,
         tree.depth,
@@ -275,7 +277,7 @@ def table(rows: Sequence[Row]) -> str:
     """One line per pair, temperature and verifier, sizes side by side; then what it comes to."""
     head = ["pair", "T", "verifier"]
     head += [f"measured, n = {', '.join(map(str, SIZES))}"]
-    head += ["predicted from unseen prompts", "predicted from the same prompts"]
+    head += ["predicted from unseen prompts", "predicted along the same texts"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def key(each: Row) -> tuple[str, float, str]:
@@ -311,7 +313,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     sizes = [abs(np.log(row.same / row.measured)) / row.same_error for row in rows if row.chance]
     farthest = f"; at most {max(sizes):.1f} standard errors off" if sizes else ""
     lines = [
-        f"- Same prompts: {near([row.same_difference for row in rows])}{farthest}.",
+        f"- Same texts: {near([row.same_difference for row in rows])}{farthest}.",
         f"- Unseen prompts: {near([row.unseen_difference for row in rows])}; the promised interval "
         f"covers the measurement in {sum(row.inside for row in rows)} of {len(rows)}.",
     ]
@@ -334,7 +336,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
 def gain(row: Row, rival: Row) -> str:
     """How many more tokens per step, measured and (predicted)."""
     error = np.hypot(row.measured_error / row.measured, rival.measured_error / rival.measured)
-    measured, predicted = row.measured / rival.measured - 1, row.same / rival.same - 1
+    measured, predicted = row.measured / rival.measured - 1, row.unseen / rival.unseen - 1
     return f"{measured:+.1%} ± {error:.1%} ({predicted:+.1%})"
 
 

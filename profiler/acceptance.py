@@ -30,38 +30,66 @@ def measure_acceptance(
 ) -> Piece:
     """Traces of every verifier over the target's own continuations of `prompts`.
 
-    One batched generation by the target, then one pass of each model over each text.  Returns the
-    arrays "num_positions" int64 [prompts] and, for each rule traced, "RULE/expected" and
-    "RULE/emitted", float32 [sum of num_positions, num_columns], for as many ranks as the rule
-    serves up to `num_ranks`; and, where the target samples, what `Optimum.piece` names.
+    One batched generation by the target, then one pass of each model over each text.  Returns what
+    `trace_texts` does and, where the target samples, what `Optimum.piece` names.
     """
     texts = sample_continuations(target, prompts, sampling, num_tokens, seed)
-    rules = [GREEDY_RULE] if sampling.temperature == 0 else list(TRACERS)
+    optimum = Optimum()
+    piece = trace_texts(
+        target, draft, prompts, texts, sampling,
+        verifiers=list(TRACERS), num_ranks=num_ranks, seed=seed, optimum=optimum,
+    )  # fmt: skip
+    return piece | optimum.piece()
+
+
+def trace_texts(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    texts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    *,
+    verifiers: Sequence[str],
+    num_ranks: int,
+    seed: int,
+    optimum: Optimum | None = None,
+) -> Piece:
+    """Traces of `verifiers` along `texts`, each the target's own continuation of its prompt.
+
+    optimum  collects the best acceptance possible at the same positions, where the target samples
+
+    Returns the arrays "num_positions" int64 [prompts] and, for each rule traced, "RULE/expected"
+    and "RULE/emitted", float32 [sum of num_positions, num_columns], for as many ranks as the rule
+    serves up to `num_ranks`.  At temperature 0 the one rule is `GREEDY_RULE`.
+    """
+    rules = [GREEDY_RULE] if sampling.temperature == 0 else list(verifiers)
     rng = torch.Generator(target.device).manual_seed(seed)
     traces: dict[str, list[Traces]] = {rule: [] for rule in rules}
-    optimum = Optimum()
     for prompt, text in zip(prompts, texts, strict=True):
         p, q = _score(target, draft, prompt, text, sampling)
         emitted = torch.tensor(text, device=p.device)
         for rule in rules:
             traces[rule].append(TRACERS[rule](p, q, emitted, num_ranks, rng))
-        if sampling.temperature > 0:  # else the greedy rule is itself the best there is
+        # at temperature 0 the greedy rule is itself the best there is
+        if optimum is not None and sampling.temperature > 0:
             optimum.add(p, q)
     piece = {"num_positions": np.array([len(text) for text in texts])}
     for rule, rows in traces.items():
         for field in Traces._fields:
             stacked = torch.cat([getattr(row, field) for row in rows])
             piece[f"{rule}/{field}"] = stacked.cpu().numpy()
-    return piece | optimum.piece()
+    return piece
 
 
 def acceptance_entries(
     piece: Piece, sampling: Sampling
 ) -> tuple[list[Acceptance], dict[str, np.ndarray]]:
-    """The profile's entries for what `measure_acceptance` returned, and the arrays they name."""
+    """The profile's entries for the rules that were traced, and the arrays they name."""
     entries, arrays = [], {}
     for verifier in TRACERS:
         rule = GREEDY_RULE if sampling.temperature == 0 else verifier
+        if f"{rule}/expected" not in piece:
+            continue
         names = {
             field: f"{str(sampling).replace(' ', ',')}/{rule}/{field}" for field in Traces._fields
         }
