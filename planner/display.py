@@ -169,8 +169,8 @@ def show_report(report: Report) -> RenderableType:
 def _costs_table(costs: Costs) -> Group:
     title = (
         f"batch {costs.batch_size}, context {costs.context}: one token alone "
-        f"{costs.target_step.median_ms[0]:.2f} ms (target), {costs.draft_step.median_ms[0]:.2f} ms "
-        f"(draft); first draft pass of a step {costs.draft_root.median_ms[0]:.2f} ms"
+        f"{costs.target_step.low_ms[0]:.2f} ms (target), {costs.draft_step.low_ms[0]:.2f} ms "
+        f"(draft); first draft pass of a step {costs.draft_root.low_ms[0]:.2f} ms (lower quartiles)"
     )
     counts = sorted({*costs.verify.counts, *costs.draft.counts})
     rows = []
@@ -179,7 +179,7 @@ def _costs_table(costs: Costs) -> Group:
         ("draft pass, ms", costs.draft),
         *((f"overhead {verifier}, ms", curve) for verifier, curve in costs.overhead.items()),
     ):
-        times = dict(zip(curve.counts, curve.median_ms, strict=True))
+        times = dict(zip(curve.counts, curve.low_ms, strict=True))
         rows.append([name, *(f"{times[n]:.3g}" if n in times else "" for n in counts)])
     return table(title, ["n or width", *map(str, counts)], rows)
 

@@ -4,10 +4,16 @@ Between two measured counts, and between two measured contexts, times are interp
 a measured point they are what was measured, so that a curve that is not monotone stays so.  Nothing
 is extrapolated.
 
-Uncertainty: of R repetitions with interquartile range IQR, the median has the standard error
-1.2533 sigma / sqrt(R) with sigma = IQR / 1.349 (both for normal noise).  Errors of points on one
-curve are added as if fully correlated (the cautious choice); those of different curves are
-independent.  An interval is value * exp(+-1.96 error / value), which stays positive.
+A time is the lower quartile of its repetitions.  What disturbs a measurement only ever adds to it:
+a thread that waits for a core which somebody else has costs a small model's pass some milliseconds,
+and where that happens to every other repetition the median is one or the other by chance, while the
+lower quartile is the machine's own time until three in four are hit.
+
+Uncertainty: of R repetitions with standard deviation sigma, the lower quartile has the standard
+error 1.3626 sigma / sqrt(R), and sigma is (median - quartile) / 0.6745 (both for normal noise).
+Errors of points on one curve are added as if fully correlated (the cautious choice); those of
+different curves are independent.  An interval is value * exp(+-1.96 error / value), which stays
+positive.
 """
 
 from __future__ import annotations
@@ -22,7 +28,8 @@ from ..profile import Costs, Curve, Profile
 from ..schema import PlannerError
 from ..tree import Tree
 
-_MEDIAN_ERROR_PER_IQR = 1.2533141373155003 / 1.3489795003921634
+_ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
+"""sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
 
 
 @dataclass(frozen=True)
@@ -221,12 +228,12 @@ def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
 def _table(curve: Curve, what: str) -> TimeTable:
     counts = np.asarray(curve.counts)
     every = np.arange(counts[0], counts[-1] + 1)
-    spread = np.asarray(curve.high_ms) - np.asarray(curve.low_ms)
-    errors = np.abs(spread) * _MEDIAN_ERROR_PER_IQR / np.sqrt(curve.repeats)
+    spread = np.asarray(curve.median_ms) - np.asarray(curve.low_ms)
+    errors = np.abs(spread) * _ERROR_PER_HALF_RANGE / np.sqrt(curve.repeats)
     return TimeTable(
         what=what,
         first=int(counts[0]),
-        ms=np.interp(every, counts, curve.median_ms),
+        ms=np.interp(every, counts, curve.low_ms),
         error_ms=np.interp(every, counts, errors),
     )
 

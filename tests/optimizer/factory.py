@@ -36,13 +36,13 @@ MODEL = ModelInfo(
 def curve(
     counts: Sequence[int], ms: Callable[[int], float], *, spread: float = 0.0, repeats: int = 100
 ) -> Curve:
-    """Times by a function of the count; quartiles a fraction `spread` to both sides."""
+    """Lower quartiles by a function of the count; medians a fraction `spread` above them."""
     values = [float(ms(count)) for count in counts]
     return Curve(
         counts=list(counts),
-        median_ms=values,
-        low_ms=[value * (1 - spread) for value in values],
-        high_ms=[value * (1 + spread) for value in values],
+        median_ms=[value * (1 + spread) for value in values],
+        low_ms=values,
+        high_ms=[value * (1 + 3 * spread) for value in values],
         repeats=repeats,
     )
 
