@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit schemas notebooks train clean
+.PHONY: help setup demo test lint types unit schemas notebooks train gpu clean
 
 help:
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
 	@echo "make test    set up, lint, type-check and run every test"
 	@echo "make train   train the embedded pair again (about an hour)"
+	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton"
 
 setup: $(VENV)/.installed
 
@@ -40,6 +41,15 @@ notebooks: setup
 
 train: setup
 	$(RUN) -m runtime.embedded.train
+
+# Straight from this tree by the Python that has torch and triton; nothing of theirs is installed.
+# Wheels of what else is missing there (pydantic for the planner's part) may lie in wheels/.
+CARRIED = $(filter-out wheels/torch-% wheels/triton-%,$(wildcard wheels/*.whl))
+
+gpu:
+	@$(if $(CARRIED),$(PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade \
+		--target build/wheels $(CARRIED))
+	@PYTHONPATH=.:kernels:build/wheels $(PYTHON) -m benchmarks.gpu
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info

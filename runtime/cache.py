@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import Cache
 
 from planner.schema import PlannerError
+from tree_kernels import keep_rows_
 
 
 class RowCache(Protocol):
@@ -34,10 +35,11 @@ class RowCache(Protocol):
 
 
 class TreeCache(Cache):
-    """A Hugging Face cache in two tensors that are written in place.
+    """A Hugging Face cache in one tensor that is written in place.
 
-    keys, values  [layers, 1, key-value heads, capacity, head size], in the model's dtype, made at
-                  the first forward pass and doubled whenever they are full
+    store  [2 layers, 1, key-value heads, capacity, head size], in the model's dtype: the keys of
+           layer l are entry 2 l, its values entry 2 l + 1; made at the first forward pass and
+           doubled whenever it is full.  The head size is the larger one where they differ
 
     A forward pass writes its rows behind `length`; `append` then says that they count.  Serves
     models whose layers all have the same key-value shape; others raise PlannerError.
@@ -48,28 +50,29 @@ class TreeCache(Cache):
         self.length = 0
         self._num_layers = num_layers
         self._capacity = max(1, capacity)
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+        self._shape = torch.Size()
+        self._store: Tensor | None = None
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Write one layer's new rows, [1, heads, n, head size]; returns all its rows so far."""
         end = self.length + key_states.shape[-2]
-        if self._keys is None or self._values is None:
-            self._keys = self._allocate(key_states, end)
-            self._values = self._allocate(value_states, end)
-        elif end > self._keys.shape[-2]:
-            self._keys, self._values = self._grown(self._keys, end), self._grown(self._values, end)
-        keys, values = self._keys[layer_idx], self._values[layer_idx]
-        if keys.shape[1] != key_states.shape[1] or keys.shape[3] != key_states.shape[3]:
+        shape = key_states.shape[1::2] + value_states.shape[1::2]
+        if self._store is None:
+            self._store, self._shape = self._allocated(key_states, value_states, end), shape
+        elif end > self._store.shape[-2]:
+            self._store = self._grown(self._store, end)
+        if shape != self._shape:
             raise PlannerError(
                 f"target or draft: got a model whose layers differ in key-value shape "
                 f"(layer {layer_idx}), expected one shape for all; choose another model"
             )
-        keys[:, :, self.length : end] = key_states
-        values[:, :, self.length : end] = value_states
-        return keys[:, :, :end], values[:, :, :end]
+        keys = self._store[2 * layer_idx, ..., :end, : key_states.shape[-1]]
+        values = self._store[2 * layer_idx + 1, ..., :end, : value_states.shape[-1]]
+        keys[:, :, self.length :] = key_states
+        values[:, :, self.length :] = value_states
+        return keys, values
 
     def append(self, num_rows: int) -> None:
         """Count the `num_rows` rows that a forward pass has just written in every layer."""
@@ -77,13 +80,9 @@ class TreeCache(Cache):
 
     @torch.inference_mode()
     def keep_rows(self, prefix: int, rows: Sequence[int]) -> None:
-        if self._keys is not None and self._values is not None:
-            moved = _first_moved(rows)
-            if moved < len(rows):
-                index = torch.tensor(rows[moved:], device=self._keys.device).add_(prefix)
-                start, end = prefix + moved, prefix + len(rows)
-                for store in (self._keys, self._values):
-                    store[:, :, :, start:end] = store.index_select(3, index)
+        moved = _first_moved(rows)
+        if self._store is not None and moved < len(rows):
+            _move_rows_(self._store, prefix + moved, [row - moved for row in rows[moved:]])
         self.length = prefix + len(rows)
 
     def rewind(self, length: int) -> None:
@@ -122,11 +121,11 @@ class TreeCache(Cache):
     def is_dummy(self) -> list[bool]:
         return [False]
 
-    def _allocate(self, states: Tensor, end: int) -> Tensor:
-        heads, head_size = states.shape[1], states.shape[3]
+    def _allocated(self, keys: Tensor, values: Tensor, end: int) -> Tensor:
+        heads, head_size = keys.shape[1], max(keys.shape[3], values.shape[3])
         rows = max(self._capacity, end)
         # Zeros, not empty: masked rows are multiplied by 0, and 0 * NaN is NaN.
-        return states.new_zeros((self._num_layers, 1, heads, rows, head_size))
+        return keys.new_zeros((2 * self._num_layers, 1, heads, rows, head_size))
 
     def _grown(self, store: Tensor, end: int) -> Tensor:
         shape = list(store.shape)
@@ -134,6 +133,22 @@ class TreeCache(Cache):
         grown = store.new_zeros(shape)
         grown[:, :, :, : self.length] = store[:, :, :, : self.length]
         return grown
+
+
+def _move_rows_(store: Tensor, start: int, rows: list[int]) -> None:
+    """Move rows start + r, for r in `rows`, of every layer to `start` and behind."""
+    if store.device.type == "cpu":
+        index = torch.tensor(rows).add_(start)
+        store[:, :, :, start : start + len(rows)] = store.index_select(3, index)
+    else:
+        _move_rows_in_one_launch_(store, start, rows)
+
+
+def _move_rows_in_one_launch_(store: Tensor, start: int, rows: list[int]) -> None:
+    """The same for a GPU, where launches cost more than rows."""
+    numbers = torch.tensor([start, len(rows), *rows], dtype=torch.int32)
+    numbers = numbers.to(store.device, non_blocking=True)
+    keep_rows_(store, numbers[:1], numbers[None, 2:], numbers[1:2])
 
 
 def _first_moved(rows: Sequence[int]) -> int:

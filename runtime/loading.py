@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from planner.schema import PlannerError
+from tree_kernels import available
 
-from .models import TREE_ATTENTION, HuggingFaceModel
+from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
+from .models import HuggingFaceModel
+
+_log = logging.getLogger(__name__)
 
 DTYPES = {
     "float32": torch.float32,
@@ -30,25 +35,67 @@ def load_model(
     """The causal language model in the folder or hub repository `name`.
 
     dtype      one of `DTYPES`, or "auto" for the one it was saved in
-    attention  "sdpa", "eager", or "auto" for what transformers takes for this model
+    attention  as for `with_attention`
 
     Raises PlannerError in one line when it cannot be found, loaded or served.
     """
     place = checked_device(device)
     kind = checked_dtype(dtype)
-    if attention not in ("auto", *TREE_ATTENTION):
-        raise PlannerError(
-            f"attention: got {attention!r}, expected auto or one of {', '.join(TREE_ATTENTION)}"
-        )
-    chosen = None if attention == "auto" else attention
-    model = _loaded(AutoModelForCausalLM, name, dtype=kind, attn_implementation=chosen)
+    checked_attention(attention)
+    own = attention if attention in MASKED else None
+    model = _loaded(AutoModelForCausalLM, name, dtype=kind, attn_implementation=own)
     try:
         model = model.to(place)
     except torch.OutOfMemoryError:
         raise PlannerError(
             f"{name}: does not fit into the memory of {device}; choose a smaller model or dtype"
         ) from None
-    return HuggingFaceModel(model, name=str(name))
+    return with_attention(model, attention, name=str(name))
+
+
+def with_attention(
+    model: PreTrainedModel, attention: str = "auto", *, name: str | None = None
+) -> HuggingFaceModel:
+    """The adapter around `model`, its attention computed as asked for.
+
+    attention  "tree" for `tree_kernels`; "sdpa" or "eager" for transformers' own with a mask; or
+               "auto": "tree" on a GPU where its kernel serves the model, else transformers' own
+               (why not the kernel is logged in one line)
+
+    Raises PlannerError when the model cannot be served so.
+    """
+    checked_attention(attention)
+    if attention != "auto":
+        return _served(model, TREE if attention == "tree" else attention, name)
+    config = model.config.get_text_config(decoder=True)
+    own: str = config._attn_implementation
+    own = "eager" if own == "sdpa" and why_not_tree(config) else own
+    no_kernel = available(model.device, model.dtype, head_size(config))
+    reason = no_kernel or why_not_tree(config)
+    if reason is None:
+        try:
+            return _served(model, TREE, name)
+        except PlannerError as error:
+            reason = str(error)
+    served = _served(model, own, name)
+    if model.device.type == "cuda" or no_kernel is None:
+        _log.warning("%s: attention %s, not the tree kernel: %s", served.name, own, reason)
+    return served
+
+
+def _served(model: PreTrainedModel, implementation: str, name: str | None) -> HuggingFaceModel:
+    if implementation == TREE:
+        register_tree_attention()
+    if model.config._attn_implementation != implementation:
+        try:
+            model.set_attn_implementation(implementation)
+        except (ValueError, ImportError) as error:
+            reason = " ".join(str(error).split())[:120]
+            raise PlannerError(
+                f"attention: got {implementation!r}, which transformers has not for a "
+                f"{model.config.model_type} model; choose another ({reason})"
+            ) from None
+    return HuggingFaceModel(model, name=name)
 
 
 def load_tokenizer(name: str | Path) -> Any:
@@ -77,6 +124,13 @@ def checked_dtype(dtype: str) -> torch.dtype | str:
     if dtype not in DTYPES:
         raise PlannerError(f"dtype: got {dtype!r}, expected auto or one of {', '.join(DTYPES)}")
     return DTYPES[dtype]
+
+
+def checked_attention(attention: str) -> str:
+    """`attention`, one of `CHOICES`.  Raises PlannerError for any other word."""
+    if attention not in CHOICES:
+        raise PlannerError(f"attention: got {attention!r}, expected one of {', '.join(CHOICES)}")
+    return attention
 
 
 def _loaded(kind: Any, name: str | Path, **settings: Any) -> Any:

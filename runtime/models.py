@@ -13,11 +13,9 @@ from transformers import PreTrainedModel
 from planner.profile import ModelInfo
 from planner.schema import PlannerError
 
+from .attention import MASKED, TREE, visibility, why_not_tree
 from .cache import RowCache, TreeCache
 from .probe import check_tree_passes
-
-TREE_ATTENTION = ("sdpa", "eager")
-"""Attention implementations of transformers that take an arbitrary mask."""
 
 TESTED_FAMILIES = (
     "gemma",
@@ -112,7 +110,7 @@ class LanguageModel(Protocol):
 
 
 class HuggingFaceModel:
-    """Any causal language model of transformers whose attention takes an arbitrary mask.
+    """Any causal language model of transformers whose attention can be told what each row sees.
 
     model  a `*ForCausalLM` module, on its device, in its dtype; put into evaluation mode
     name   what documents shall call it; default the configuration's own name
@@ -120,7 +118,8 @@ class HuggingFaceModel:
     A model with sliding-window layers is served up to the shortest window, where those layers
     compute full attention; that is its `max_positions`.  Raises PlannerError for what cannot be
     served: recurrent or chunked layers, encoder-decoders, attention that takes no mask, weights on
-    several devices.  A family that is not among `TESTED_FAMILIES` is probed with a small tree.
+    several devices.  A family that is not among `TESTED_FAMILIES` is probed with a small tree, and
+    so is any that computes it with `tree_kernels`.
     """
 
     def __init__(self, model: PreTrainedModel, *, name: str | None = None) -> None:
@@ -130,14 +129,15 @@ class HuggingFaceModel:
         self.module = model.eval()
         self.vocab_size = int(config.vocab_size)
         self.max_positions = _max_positions(config)
-        self.attention: str = config._attn_implementation
         self.device: torch.device = next(model.parameters()).device
         self.stop_tokens = _stop_tokens(model)
         self._weight_dtype: torch.dtype = model.dtype
         self._num_layers = int(config.num_hidden_layers)
         self._config = config
         self._info: ModelInfo | None = None
-        if config.model_type not in TESTED_FAMILIES:
+        self._visibility = visibility(config, self.device, model.dtype)
+        self.attention: str = self._visibility.name
+        if config.model_type not in TESTED_FAMILIES or config._attn_implementation == TREE:
             check_tree_passes(self)
 
     @property
@@ -167,34 +167,15 @@ class HuggingFaceModel:
         keep = num_rows if num_logits is None else num_logits
         output = self.module(
             input_ids=tokens[None],
-            attention_mask=self._mask(num_rows, cache.length, visible),
             position_ids=positions[None],
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=max(keep, 1),
+            **self._visibility.arguments(num_rows, cache.length, visible),
         )
         assert isinstance(cache, TreeCache)
         cache.append(num_rows)
         return output.logits[0, -keep:] if keep else output.logits[0, :0]
-
-    def _mask(self, num_rows: int, length: int, visible: Tensor | None) -> Tensor | None:
-        """[1, 1, n, length + n], bool for sdpa, additive for eager; None where transformers'
-        own causal mask is right and needs no tensor at all."""
-        if visible is None:
-            if self.attention == "sdpa" and (num_rows == 1 or length == 0):
-                return None
-            mask = torch.ones(
-                (num_rows, length + num_rows), dtype=torch.bool, device=self.device
-            ).tril_(length)
-        elif visible.shape[1] == length + num_rows:
-            mask = visible
-        else:
-            mask = torch.ones((num_rows, length + num_rows), dtype=torch.bool, device=self.device)
-            mask[:, -visible.shape[1] :] = visible
-        if self.attention == "eager":
-            hidden = torch.finfo(self._weight_dtype).min
-            mask = torch.zeros_like(mask, dtype=self._weight_dtype).masked_fill_(~mask, hidden)
-        return mask[None, None]
 
 
 def as_language_model(
@@ -225,15 +206,20 @@ def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:
         fault = f"a {config.model_type} model without layers or vocabulary in its configuration"
     elif not getattr(model, "_supports_attention_backend", False):
         fault = f"a {config.model_type} model, whose attention does not follow the common interface"
-    elif config._attn_implementation not in TREE_ATTENTION:
+    elif config._attn_implementation not in (*MASKED, TREE):
         fault = f"attention {config._attn_implementation!r}, which takes no tree mask"
+    elif config._attn_implementation != "eager" and (scores := why_not_tree(config)):
+        raise PlannerError(
+            f"{name}: got {scores}, which attention {config._attn_implementation} does not know; "
+            "choose attention eager"
+        )
     elif len({weight.device for weight in model.parameters()}) > 1:
         fault = "weights on several devices"
     else:
         return
     raise PlannerError(
         f"{name}: got {fault}; expected a causal language model with full attention and a "
-        f"key-value cache, on one device, loaded with attention {' or '.join(TREE_ATTENTION)}"
+        f"key-value cache, on one device, loaded with attention {' or '.join(MASKED)}"
     )
 
 

@@ -18,7 +18,7 @@ OUTSIDE = {
     "vocabulary": {"numpy", "pydantic", "safetensors"},
     "display": {"numpy", "rich", "matplotlib"},
     "optimizer": {"numpy", "numba", "scipy", "cvxpy"},
-    "kernels": {"torch", "triton"},
+    "kernels": {"numpy", "numba", "torch", "triton"},
     "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
     "profiler": {"numpy", "torch", "safetensors", "tqdm"},
     "cli": {"click", "torch", "transformers"},

@@ -1,5 +1,6 @@
 """Attention of token trees: tensors in, tensors out."""
 
-from .reference import tree_attention
+# `dispatch` loads the module `tree_attention` first: its name in this package is then the function.
+from .dispatch import accept_walk, ancestor_bits, available, keep_rows_, tree_attention
 
-__all__ = ["tree_attention"]
+__all__ = ["accept_walk", "ancestor_bits", "available", "keep_rows_", "tree_attention"]

@@ -71,15 +71,15 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
     from transformers.utils import logging
 
     from runtime.embedded import pair_paths
-    from runtime.loading import load_model
-    from runtime.models import HuggingFaceModel
+    from runtime.loading import checked_attention, load_model, with_attention
 
+    checked_attention(attention)
     base, _, shape = name.partition("@")
     pair, place = EMBEDDED[base]
     logging.disable_progress_bar()  # a bar for a few megabytes
     try:
         folder = pair_paths(pair)[place]
-        module = load_model(folder, device=device, dtype=dtype, attention=attention).module
+        module = load_model(folder, device=device, dtype=dtype, attention="sdpa").module
     finally:
         logging.enable_progress_bar()
     if shape:
@@ -87,4 +87,4 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
 
         kind = module.dtype
         module = inflate(module.float(), like=shape, dtype=kind, device=module.device)
-    return HuggingFaceModel(module, name=name)
+    return with_attention(module, attention, name=name)

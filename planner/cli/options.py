@@ -28,7 +28,11 @@ dtype_option = click.option(
     help="Precision of both models (default: float32 on cpu, bfloat16 on cuda).",
 )
 attention_option = click.option(
-    "--attention", default="sdpa", show_default=True, help="Attention implementation."
+    "--attention",
+    default="auto",
+    show_default=True,
+    metavar="[auto|tree|sdpa|eager]",
+    help="tree: our kernel; sdpa, eager: transformers' own; auto: tree on a GPU that it serves.",
 )
 
 

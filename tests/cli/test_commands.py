@@ -112,6 +112,26 @@ def test_greedy_decoding_prints_the_same_text_with_and_without_a_tree(made, tmp_
     assert speculative.stdout.startswith("import ")
 
 
+def test_every_attention_decodes_the_same_text_and_is_named(made, tmp_path):
+    printed, named = set(), []
+    for attention in ("tree", "sdpa", "eager"):
+        result = planner(
+            "decode", tree_plan(made, tmp_path), "--attention", attention, "--prompt", "import ",
+            "--max-new-tokens", 20, "-o", tmp_path / "r.json",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        printed.add(result.stdout)
+        named.append(load(tmp_path / "r.json").execution.attention)
+    assert len(printed) == 1
+    assert named == ["tree (reference)", "sdpa", "eager"]
+
+
+def test_an_attention_that_there_is_not_is_named(made, tmp_path):
+    for command in (("profile",), ("decode", tree_plan(made, tmp_path), "--prompt", "x")):
+        line = refused(*command, "--attention", "fast")
+        assert "attention: got 'fast', expected one of auto, tree, sdpa, eager" in line
+
+
 def test_prompts_from_files(made, tmp_path):
     plan = tree_plan(made, tmp_path)
     (tmp_path / "a.txt").write_text("def f(x):\n\nclass A:\n")

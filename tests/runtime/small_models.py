@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from planner import Plan
 from planner.plan import TreeDrafting
 from planner.profile import Sampling
+from runtime.attention import TREE, register_tree_attention
 
 VOCABULARY = 97
 POSITIONS = 160
@@ -49,6 +50,9 @@ def small_model(
         eos_token_id=None,
         **FAMILIES[family],
     )
+    if attention == "tree":
+        register_tree_attention()
+        attention = TREE
     torch.manual_seed(seed)
     return AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from planner import PlannerError
+from runtime import cache as cache_module
 from runtime.cache import TreeCache
 
 LAYERS, HEADS, SIZE = 3, 2, 5
@@ -76,6 +77,15 @@ def test_keep_rows_keeps_the_prefix_and_the_path(kept):
     expected = joined(prefix, picked(tree, kept))
     assert_same(held(cache), expected)
     assert_same(append(cache, after), joined(expected, after))
+
+
+@pytest.mark.parametrize("kept", [[1], [0, 2, 5], [5, 6, 7], [3, 4, 5]])
+def test_the_launch_for_a_gpu_moves_the_same_rows(kept):
+    store = torch.randn(2 * LAYERS, 1, HEADS, 12, SIZE, generator=torch.Generator().manual_seed(1))
+    stores = store.clone(), store.clone()
+    cache_module._move_rows_(stores[0], 4, kept)
+    cache_module._move_rows_in_one_launch_(stores[1], 4, kept)
+    assert torch.equal(*stores)
 
 
 @pytest.mark.parametrize("length", [0, 1, 4, 6, 10])

@@ -16,7 +16,12 @@ products, in two layers, multiplies that by some ten."""
 
 
 SERVED = [(family, "eager") for family in FAMILIES]
-SERVED += [(family, "sdpa") for family in FAMILIES if family != "gemma2"]  # it caps its scores
+SERVED += [
+    (family, attention)
+    for family in FAMILIES
+    if family != "gemma2"  # it caps its scores
+    for attention in ("sdpa", "tree")
+]
 
 
 def random_tree(rng: np.random.Generator, num_nodes: int) -> Tree:
@@ -65,9 +70,10 @@ def test_a_pass_over_a_tree_equals_a_pass_over_each_branch(family, attention):
         assert cache.length == len(prefix)
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "tree"])
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])
-def test_a_tree_read_level_by_level_equals_a_pass_over_each_branch(family):
-    model = HuggingFaceModel(small_model(family))
+def test_a_tree_read_level_by_level_equals_a_pass_over_each_branch(family, attention):
+    model = HuggingFaceModel(small_model(family, attention=attention))
     rng = np.random.default_rng(1)
     tree = random_tree(rng, 12)
     tokens = rng.integers(VOCABULARY, size=12)
@@ -100,8 +106,9 @@ def test_only_the_wanted_logits_come_back(num_logits):
     assert cache.length == 4
 
 
-def test_a_second_causal_pass_continues_the_first():
-    model = HuggingFaceModel(small_model("mistral"))
+@pytest.mark.parametrize("attention", ["sdpa", "eager", "tree"])
+def test_a_second_causal_pass_continues_the_first(attention):
+    model = HuggingFaceModel(small_model("mistral", attention=attention))
     text = [9, 8, 7, 6, 5, 4, 3]
     cache = model.new_cache(2)
     model.forward(torch.tensor(text[:3]), torch.arange(3), cache)

@@ -1,0 +1,146 @@
+"""Runs the parts one after the other, each in a process of its own, and prints what came out."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from .results import Results
+
+PARTS = {
+    "limits": 20,
+    "correctness": 130,
+    "speed": 110,
+    "comparison": 130,
+    "tuning": 100,
+    "pipeline": 150,
+}
+"""Part -> the most seconds that it may take, in order of importance."""
+
+TOTAL_SECONDS = 460
+ROOT = Path(__file__).parent.parent.parent
+GRACE_SECONDS = 10
+"""A part that does not end by itself is ended so long after its time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    if options.child:
+        return _child(options)
+    if not options.dry_run and (fault := _unfit()):
+        print(f"benchmarks.gpu: {fault}", file=sys.stderr)
+        return 1
+    output = options.output or _default_output(options.dry_run)
+    output.unlink(missing_ok=True)
+    end = time.monotonic() + options.seconds
+    for part in options.part or PARTS:
+        _run_part(part, output, min(PARTS[part], end - time.monotonic()), options.dry_run)
+    from .goals import table
+
+    results = Results(output)
+    if options.dry_run:
+        print("a dry run on the CPU: everything runs, and no time says anything about the kernel\n")
+    print(table(results))
+    print(f"\nwrote {output}")
+    return 0 if _right(results) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=sys.modules[__package__].__doc__
+    )
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this; repeatable")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="tiny shapes by the reference on the CPU"
+    )
+    parser.add_argument("--seconds", type=float, default=TOTAL_SECONDS, help="time for everything")
+    parser.add_argument("-o", "--output", type=Path, help="default: benchmarks/results/gpu-NAME")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser
+
+
+def _unfit() -> str | None:
+    """Why this machine is none for this benchmark, in one line; None if it is one."""
+    missing = [name for name in ("torch", "triton") if find_spec(name) is None]
+    if missing:
+        return f"got no {' and no '.join(missing)}, expected both installed beside {sys.executable}"
+    import torch
+
+    if not torch.cuda.is_available() or torch.version.cuda is None:
+        return "got no NVIDIA GPU, expected one; --dry-run tries everything on the CPU"
+    from tree_kernels import available
+
+    return available(torch.device("cuda"), torch.bfloat16, 128)
+
+
+def _default_output(dry: bool) -> Path:
+    if dry:
+        return ROOT / "build" / "gpu-dry-run.json"
+    import torch
+
+    name = re.sub(r"[^a-z0-9]+", "-", torch.cuda.get_device_name().lower()).strip("-")
+    return ROOT / "benchmarks" / "results" / f"gpu-{name}.json"
+
+
+def _run_part(part: str, output: Path, seconds: float, dry: bool) -> None:
+    """`part` in a process of its own; its end is written down here if it cannot do so itself."""
+    if seconds < 1:
+        Results(output).end(part, "out of time", 0)
+        return
+    print(f"{part}, at most {seconds:.0f} s ...", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "benchmarks.gpu", "--child", part, "-o", str(output)]
+    command += ["--seconds", str(seconds)] + ["--dry-run"] * dry
+    start = time.monotonic()
+    state = None
+    try:
+        result = subprocess.run(
+            command, timeout=seconds + GRACE_SECONDS, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if result.returncode:
+            lines = [line for line in result.stderr.splitlines() if line.strip()]
+            state = f"failed: {' '.join(lines[-1:])[:200]}"
+    except subprocess.TimeoutExpired:
+        state = "failed: had to be ended"
+    if state:
+        Results(output).end(part, state, time.monotonic() - start)
+
+
+def _child(options: argparse.Namespace) -> int:
+    """One part in this process."""
+    start = time.monotonic()
+    from .bench import Bench, OutOfTime, Skipped
+
+    module, _, function = _PLACES.get(options.child, options.child).partition(":")
+    results = Results(options.output)
+    results.start(options.child)
+    bench = Bench(options.child, results, start + options.seconds, options.dry_run)
+    state = "done"
+    try:
+        run = getattr(importlib.import_module(f".{module}", __package__), function or "run")
+        run(bench)
+    except OutOfTime:
+        state = "out of time"
+    except Skipped as skipped:
+        state = f"skipped: {skipped}"
+    results.end(options.child, state, time.monotonic() - start)
+    return 0
+
+
+_PLACES = {"one-case": "correctness:one_case"}
+
+
+def _right(results: Results) -> bool:
+    """Was nothing found to be wrong?"""
+    rows = results.rows("correctness")
+    return not any(row.get("right") is False or "failed" in row for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

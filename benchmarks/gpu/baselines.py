@@ -1,0 +1,218 @@
+"""What else computes the attention of a tree: each a row in a table, pinned and compared with ours.
+
+A baseline is prepared for one case, which may take long and is not timed, and gives a function of
+keys and values [1, Hkv, S, D] that returns [1, Hq, n, D].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from .bench import Skipped
+from .inputs import Inputs
+
+Attention = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One way to do it."""
+
+    prepare: Callable[[Inputs], Attention]
+    same_job: bool = True
+    """Is its result ours?  A chain's is not."""
+    every_case: bool = True
+    """False: only where the goals ask for it, because it has to be compiled for every shape."""
+
+
+def additive(made: Inputs) -> Tensor:
+    """The mask as numbers to add, made once: a backend would make them anew at every call."""
+    capacity = made.caches[0].shape[3]
+    mask = torch.zeros((1, 1, made.case.nodes, capacity), dtype=made.query.dtype,
+                       device=made.query.device)  # fmt: skip
+    mask[..., : made.mask.shape[3]].masked_fill_(~made.mask, float("-inf"))
+    return mask[..., : made.mask.shape[3]]
+
+
+def _stock(made: Inputs) -> Attention:
+    """What transformers does with a mask: keys and values repeated for every query head."""
+    end, group = made.mask.shape[3], made.case.shape.group
+
+    def attend(key: Tensor, value: Tensor) -> Tensor:
+        key, value = key[:, :, :end], value[:, :, :end]
+        if group > 1:
+            key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+        return scaled_dot_product_attention(made.query, key, value, attn_mask=made.mask)
+
+    return attend
+
+
+def _pinned(backend: SDPBackend) -> Callable[[Inputs], Attention]:
+    """With the mask and grouped queries; torch raises where the backend does not serve them."""
+
+    def prepare(made: Inputs) -> Attention:
+        end, mask, grouped = made.mask.shape[3], additive(made), made.case.shape.group > 1
+
+        def attend(key: Tensor, value: Tensor) -> Tensor:
+            with sdpa_kernel(backend):
+                return scaled_dot_product_attention(
+                    made.query, key[:, :, :end], value[:, :, :end], attn_mask=mask,
+                    enable_gqa=grouped,
+                )  # fmt: skip
+
+        return attend
+
+    return prepare
+
+
+def _packed(backend: SDPBackend) -> Callable[[Inputs], Attention]:
+    """The query heads of a group as more queries of one head: nothing is repeated."""
+
+    def prepare(made: Inputs) -> Attention:
+        shape, nodes, end = made.case.shape, made.case.nodes, made.mask.shape[3]
+        if shape.group == 1:
+            raise Skipped("one query head to a key-value head: nothing to pack")
+        rows = (1, shape.kv_heads, shape.group * nodes, shape.head_dim)
+        wide = additive(made)
+        mask = torch.empty(
+            (1, 1, shape.group * nodes, wide.stride(2)), dtype=wide.dtype, device=wide.device
+        )[..., :end]
+        mask.copy_(wide.repeat(1, 1, shape.group, 1))
+
+        def attend(key: Tensor, value: Tensor) -> Tensor:
+            with sdpa_kernel(backend):
+                mixed = scaled_dot_product_attention(
+                    made.query.reshape(rows), key[:, :, :end], value[:, :, :end], attn_mask=mask
+                )
+            return mixed.reshape(1, shape.heads, nodes, shape.head_dim)
+
+        return attend
+
+    return prepare
+
+
+def _chain(made: Inputs) -> Attention:
+    """As many nodes in a row, by flash attention: what branching costs beside it."""
+    from torch.nn.attention.bias import causal_lower_right
+
+    end, grouped = made.mask.shape[3], made.case.shape.group > 1
+    bias = causal_lower_right(made.case.nodes, end)
+
+    def attend(key: Tensor, value: Tensor) -> Tensor:
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return scaled_dot_product_attention(
+                made.query, key[:, :, :end], value[:, :, :end], attn_mask=bias,
+                enable_gqa=grouped,
+            )  # fmt: skip
+
+    return attend
+
+
+def flex_mask(made: Inputs, query_block: int) -> Callable[[], Any]:
+    """The build of FlexAttention's block mask, the prefix in full blocks of 128 keys."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    prefix, end, seen = made.case.prefix, made.mask.shape[3], made.seen
+
+    def sees(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key < prefix) | seen[query, (key - prefix).clamp(min=0)]
+
+    build = torch.compile(create_block_mask, dynamic=False)
+    return lambda: build(
+        sees, None, None, made.case.nodes, end, device=seen.device, BLOCK_SIZE=(query_block, 128)
+    )
+
+
+def query_blocks(made: Inputs) -> tuple[int, int]:
+    """The block that leaves prefix blocks full, and torch's own for where its kernels refuse it."""
+    return max(16, made.case.nodes), 128
+
+
+def _flex(made: Inputs) -> Attention:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    end, grouped = made.mask.shape[3], made.case.shape.group > 1
+    compiled = torch.compile(flex_attention, dynamic=False)
+
+    def attend(key: Tensor, value: Tensor) -> Tensor:
+        return compiled(
+            made.query, key[:, :, :end], value[:, :, :end], block_mask=mask, enable_gqa=grouped
+        )
+
+    smaller, usual = query_blocks(made)
+    mask = flex_mask(made, smaller)()
+    try:
+        attend(*made.caches[0])
+    except Exception:  # whatever its compiler says
+        mask = flex_mask(made, usual)()
+    return attend
+
+
+def _flashinfer(made: Inputs) -> Attention:
+    try:
+        import flashinfer
+    except ImportError:
+        raise Skipped("flashinfer is not installed") from None
+    end, query = made.mask.shape[3], made.query[0].transpose(0, 1).contiguous()
+    mask = made.mask[0, 0].contiguous()
+
+    def attend(key: Tensor, value: Tensor) -> Tensor:
+        mixed = flashinfer.single_prefill_with_kv_cache(
+            query, key[0, :, :end], value[0, :, :end], custom_mask=mask, kv_layout="HND"
+        )
+        return mixed.transpose(0, 1)[None]
+
+    return attend
+
+
+def _xformers(made: Inputs) -> Attention:
+    """Its keys lie [B, S, G, H, D]; they are brought there before, not in the time taken."""
+    try:
+        from xformers.ops.fmha.attn_bias import BlockDiagonalPaddedKeysMask
+        from xformers.ops.tree_attention import tree_attention
+    except ImportError:
+        raise Skipped("xformers is not installed") from None
+    shape, prefix, nodes = made.case.shape, made.case.prefix, made.case.nodes
+    heads = (1, nodes, shape.kv_heads, shape.group, shape.head_dim)
+    query = made.query.transpose(1, 2).reshape(heads)
+    within = torch.zeros_like(made.seen, dtype=query.dtype).masked_fill_(~made.seen, float("-inf"))
+    before = BlockDiagonalPaddedKeysMask.from_seqlens(
+        q_seqlen=[nodes], kv_seqlen=[prefix], kv_padding=prefix
+    )
+    laid: dict[int, Tensor] = {}
+
+    def by_rows(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in laid:
+            laid[tensor.data_ptr()] = tensor.transpose(1, 2).contiguous()
+        rows = laid[tensor.data_ptr()][:, :, :, None]
+        return rows.expand(-1, -1, -1, shape.group, -1)
+
+    def attend(key: Tensor, value: Tensor) -> Tensor:
+        keys, values = by_rows(key), by_rows(value)
+        tree = slice(prefix, prefix + nodes)
+        mixed = tree_attention(query, keys[:, tree], values[:, tree], keys[:, :prefix],
+                               values[:, :prefix], within, before)  # fmt: skip
+        return mixed.reshape(1, nodes, shape.heads, shape.head_dim).transpose(1, 2)
+
+    return attend
+
+
+BASELINES = {
+    "stock": Baseline(_stock),
+    "sdpa cudnn": Baseline(_pinned(SDPBackend.CUDNN_ATTENTION)),
+    "sdpa efficient": Baseline(_pinned(SDPBackend.EFFICIENT_ATTENTION)),
+    "sdpa efficient, packed": Baseline(_packed(SDPBackend.EFFICIENT_ATTENTION)),
+    "sdpa cudnn, packed": Baseline(_packed(SDPBackend.CUDNN_ATTENTION)),
+    "sdpa math": Baseline(_pinned(SDPBackend.MATH), every_case=False),
+    "flash, a chain": Baseline(_chain, same_job=False),
+    "flexattention": Baseline(_flex, every_case=False),
+    "xformers": Baseline(_xformers),
+    "flashinfer": Baseline(_flashinfer),
+}

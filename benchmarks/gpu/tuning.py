@@ -1,0 +1,114 @@
+"""Which tile, warps, stages and splits are the fastest?  A line for the table for every size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from itertools import product
+
+import torch
+
+from tree_kernels.configs import Config, choose_config
+
+from .bench import Bench, Skipped, reason
+from .clock import timed
+from .inputs import Inputs, inputs
+from .shapes import LLAMA_2_7B, LLAMA_3_8B, Case
+from .warm_up import Call, compile_all
+
+SHARED_MEMORY = 220_000
+"""Bytes a program may take."""
+
+
+def run(bench: Bench) -> None:
+    """A row per case: the table's configuration, the best one found, and their times."""
+    if bench.device.type != "cuda":
+        raise Skipped("there is nothing to tune without a GPU")
+    for case in _cases():
+        bench.check_time(15)
+        made = inputs(case, bench.dtype, bench.device)
+        listed = choose_config(_num_rows(case), case.shape.head_dim, bench.dtype.itemsize)
+        candidates = [listed, *(c for c in configs(case, bench.dtype.itemsize) if c != listed)]
+        calls = [Call(case, bench.dtype, config) for config in candidates]
+        compile_all(calls, bench.device, bench.left() / 2)
+        found = {}
+        for config in candidates:
+            if bench.left() < 3:
+                break
+            try:
+                found[config] = _time(bench, made, config, None)
+            except Exception as error:
+                if "illegal memory access" in str(error):
+                    raise
+                bench.add({"what": _title(case), "config": asdict(config), "failed": reason(error)})
+        if listed not in found:
+            continue
+        best = min(found, key=lambda config: found[config])
+        best, times = _with_splits(bench, made, best, found[best])
+        bench.add(
+            {
+                "what": _title(case),
+                "listed": asdict(listed),
+                "listed_us": round(found[listed], 3),
+                "best": asdict(best),
+                "best_us": round(times, 3),
+                "tried": len(found),
+            }
+        )
+
+
+def configs(case: Case, element_size: int) -> Iterator[Config]:
+    """Tiles that are not mostly padding, with schedules that fit shared memory."""
+    rows, width = _num_rows(case), case.shape.head_dim
+    tiles = [tile for tile in (16, 32, 64, 128) if tile == 16 or tile < 2 * rows]
+    for block_m, block_n, stages in product(tiles[-2:], (32, 64, 128), (2, 3, 4)):
+        memory = (2 * stages * block_n + block_m) * width * element_size
+        if memory > SHARED_MEMORY:
+            continue
+        for warps in (4, 8) if block_m >= 64 else (2, 4):
+            yield Config(block_m, block_n, warps, stages, max(1, min(4, 227_000 // memory)))
+
+
+def _cases() -> list[Case]:
+    """Rows n G of 4, 64 and 256, 16, 1024, then a short prefix."""
+    return [
+        Case(LLAMA_2_7B, 8192, 64),
+        Case(LLAMA_3_8B, 8192, 64),
+        Case(LLAMA_3_8B, 8192, 1),
+        Case(LLAMA_2_7B, 8192, 16),
+        Case(LLAMA_3_8B, 8192, 256),
+        Case(LLAMA_2_7B, 1024, 64),
+    ]
+
+
+def _num_rows(case: Case) -> int:
+    return case.nodes * case.shape.group
+
+
+def _title(case: Case) -> str:
+    return f"{case.shape.name}, P = {case.prefix}, n = {case.nodes}"
+
+
+def _time(bench: Bench, made: Inputs, config: Config, num_splits: int | None) -> float:
+    """Microseconds."""
+    from tree_kernels.tree_attention import tree_attention
+
+    out = torch.empty_like(made.query)
+
+    def attend(key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return tree_attention(made.query, key, value, made.prefix_lengths, made.bits, out=out,
+                              config=config, num_splits=num_splits)  # fmt: skip
+
+    return timed(made.calls(attend), bench.device).median_us
+
+
+def _with_splits(bench: Bench, made: Inputs, best: Config, best_us: float) -> tuple[Config, float]:
+    """The best configuration with more or fewer programs to a multiprocessor, hence splits."""
+    for programs in {1, 2, 3, 4, 6, 8} - {best.programs_per_sm}:
+        if bench.left() < 2:
+            break
+        config = replace(best, programs_per_sm=programs)
+        taken = _time(bench, made, config, None)
+        if taken < best_us:
+            best, best_us = config, taken
+    return best, best_us

@@ -1,0 +1,104 @@
+"""Which backend serves a call: Triton where it can (`available`), plain torch elsewhere."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from . import masks, paths, reference
+from . import tree_attention as split_attention
+from .backend import available, unavailable
+from .masks import TreeBlocks
+
+Backend = Literal["auto", "triton", "reference"]
+
+
+def tree_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    prefix_lengths: Tensor,
+    ancestor_bits: Tensor,
+    *,
+    tree_sizes: Tensor | None = None,
+    tree_rows: Tensor | None = None,
+    scaling: float | None = None,
+    out: Tensor | None = None,
+    blocks: TreeBlocks | None = None,
+    backend: Backend = "auto",
+) -> Tensor:
+    """Attention of n tree nodes over a cached prefix and over what they see of their tree.
+
+    query           float [B, Hq, n, D]
+    key, value      float [B, Hkv, S, D]   the cache: P rows of prefix, then t rows of tree
+    prefix_lengths  int32 [B]              P of each text
+    ancestor_bits   int32 [B or 1, n, W]   bit j % 32 of word j // 32: query i sees tree row j
+    tree_sizes      int32 [B]              queries that are nodes, the rest is padding; n by default
+    tree_rows       int32 [B]              t of each text, <= 32 W; tree_sizes by default
+    scaling         factor on the scores, positive; 1 / sqrt(D) by default
+    out             float [B, Hq, n, D]    where to write the result
+    blocks          lists of the bits' non-empty blocks, made once a step; only Triton looks
+    backend         "auto": Triton where it serves such tensors
+
+    Returns float [B, Hq, n, D], laid out in memory as query is; the formula is in
+    `reference.tree_attention`.  Raises ValueError when arguments do not fit, or when Triton is
+    asked for and cannot serve them.
+    """
+    head_dim = query.shape[-1] if query.dim() == 4 else 0
+    arguments = (query, key, value, prefix_lengths, ancestor_bits)
+    if _by_triton(backend, available(query.device, query.dtype, head_dim)):
+        return split_attention.tree_attention(
+            *arguments,
+            tree_sizes=tree_sizes,
+            tree_rows=tree_rows,
+            scaling=scaling,
+            out=out,
+            blocks=blocks,
+        )
+    return reference.tree_attention(
+        *arguments, tree_sizes=tree_sizes, tree_rows=tree_rows, scaling=scaling, out=out
+    )
+
+
+def ancestor_bits(
+    parents: Tensor, num_words: int | None = None, *, backend: Backend = "auto"
+) -> Tensor:
+    """`reference.ancestor_bits`, made on the device of `parents`."""
+    serve = masks if _by_triton(backend, unavailable(parents.device)) else reference
+    return serve.ancestor_bits(parents, num_words)
+
+
+def keep_rows_(
+    cache: Tensor,
+    prefix_lengths: Tensor,
+    rows: Tensor,
+    counts: Tensor,
+    *,
+    backend: Backend = "auto",
+) -> None:
+    """`reference.keep_rows_`, on the cache's device."""
+    serve = paths if _by_triton(backend, unavailable(cache.device)) else reference
+    serve.keep_rows_(cache, prefix_lengths, rows, counts)
+
+
+def accept_walk(
+    parents: Tensor,
+    tokens: Tensor,
+    sampled: Tensor,
+    *,
+    tree_sizes: Tensor | None = None,
+    backend: Backend = "auto",
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`reference.accept_walk`, on the device of its tensors."""
+    serve = paths if _by_triton(backend, unavailable(parents.device)) else reference
+    return serve.accept_walk(parents, tokens, sampled, tree_sizes=tree_sizes)
+
+
+def _by_triton(backend: Backend, obstacle: str | None) -> bool:
+    """Does Triton serve the call?  ValueError where it is asked for and cannot."""
+    if backend not in ("auto", "triton", "reference"):
+        raise ValueError(f"backend: got {backend!r}, expected auto, triton or reference")
+    if backend == "triton" and obstacle is not None:
+        raise ValueError(f"backend: got triton, but {obstacle}; expected auto or reference")
+    return backend != "reference" and obstacle is None

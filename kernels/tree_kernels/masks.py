@@ -1,0 +1,108 @@
+"""Ancestor bits and block lists made on the device: arguments checked, kernels launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .backend import on
+from .checks import AttentionShape
+from .configs import Config
+from .reference import check_parents
+
+CLIMBING = 2048
+"""Words that one program of `climb` holds."""
+
+
+def ancestor_bits(parents: Tensor, num_words: int | None = None) -> Tensor:
+    """`reference.ancestor_bits` on a CUDA device, without waiting for it."""
+    from .mask_kernels import climb
+
+    num_words = check_parents(parents, num_words)
+    batch, num_nodes = parents.shape
+    bits = torch.empty((batch, num_nodes, num_words), dtype=torch.int32, device=parents.device)
+    block_words = power_of_two(num_words)
+    block_rows = max(1, min(32, CLIMBING // block_words))
+    with on(parents.device):
+        climb[(-(-num_nodes // block_rows), batch)](
+            parents.contiguous(),
+            bits,
+            num_nodes,
+            num_words,
+            BLOCK_ROWS=block_rows,
+            BLOCK_WORDS=block_words,
+            num_warps=1 if block_rows * block_words <= 128 else 4,
+        )
+    return bits
+
+
+@dataclass(frozen=True)
+class TreeBlocks:
+    """For every tile of query rows, the blocks of 32 tree rows in which one of them sees any.
+
+    lists   int32 [B, tiles, W]  block numbers, ascending; counts of them, then anything
+    counts  int32 [B, tiles]
+    """
+
+    lists: Tensor
+    counts: Tensor
+    group: int
+    block_m: int
+
+    def fits(self, shape: AttentionShape, config: Config) -> bool:
+        """Are these the lists of such a call, as far as their sizes tell?"""
+        tiles = -(-shape.num_nodes * shape.group // config.block_m)
+        sizes = (shape.batch, tiles, shape.num_words)
+        mine = (self.group, self.block_m)
+        return self.lists.shape == sizes and mine == (shape.group, config.block_m)
+
+
+def tree_blocks(
+    ancestor_bits: Tensor,
+    batch: int,
+    group: int,
+    config: Config,
+    *,
+    tree_sizes: Tensor | None = None,
+    tree_rows: Tensor | None = None,
+) -> TreeBlocks:
+    """The non-empty blocks that `tree_attention` with `config` has to look at.
+
+    ancestor_bits  int32 [B or 1, n, W]
+    batch          B
+    group          query heads per key-value head
+
+    tree_sizes and tree_rows as they are given to `tree_attention`.
+    """
+    from .mask_kernels import list_blocks
+
+    _, num_nodes, num_words = ancestor_bits.shape
+    bits = ancestor_bits.contiguous()
+    tiles = -(-num_nodes * group // config.block_m)
+    lists = torch.empty((batch, tiles, num_words), dtype=torch.int32, device=bits.device)
+    counts = torch.empty((batch, tiles), dtype=torch.int32, device=bits.device)
+    # A tile may begin and end inside a node's group.
+    nodes = min(num_nodes, (config.block_m + group - 2) // group + 1)
+    with on(bits.device):
+        list_blocks[(tiles, batch)](
+            bits,
+            tree_sizes,
+            tree_rows,
+            lists,
+            counts,
+            num_nodes,
+            num_words,
+            bits.stride(0) if bits.shape[0] > 1 else 0,
+            GROUP=group,
+            BLOCK_M=config.block_m,
+            BLOCK_NODES=power_of_two(nodes),
+            BLOCK_WORDS=power_of_two(num_words),
+        )
+    return TreeBlocks(lists, counts, group, config.block_m)
+
+
+def power_of_two(number: int) -> int:
+    """The least power of two that is not less than `number`."""
+    return 1 << (number - 1).bit_length()

@@ -1,0 +1,193 @@
+"""How a forward pass tells the attention of a transformers model which rows see which.
+
+transformers' own implementations take a dense mask over all rows of the cache.  `tree_kernels` need
+none: every row sees the whole prefix, so that only the rows of the tree are told apart, by a bit
+each.  They are registered under a name of ours for attention but not for masks, so that no model
+makes one, and find the bits among the keyword arguments that models hand down untouched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad, scaled_dot_product_attention
+from transformers import AttentionInterface
+
+from planner.schema import PlannerError
+from tree_kernels import available, tree_attention
+
+MASKED = ("sdpa", "eager")
+"""Implementations of transformers that take an arbitrary mask."""
+
+TREE = "espalier_tree"
+"""The name under which transformers knows ours."""
+
+CHOICES = ("auto", "tree", *MASKED)
+"""What a person may ask for."""
+
+WORD = 32
+"""Bits of a word."""
+
+
+class Visibility(Protocol):
+    """Says to one implementation of attention what rows see."""
+
+    name: str
+    """What documents call the implementation."""
+
+    def arguments(self, num_rows: int, length: int, visible: Tensor | None) -> dict[str, Any]:
+        """Keyword arguments of the model for a pass of `num_rows` rows behind `length`.
+
+        visible  as for `LanguageModel.forward`
+        """
+
+
+def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> Visibility:
+    """For the implementation that `config` names, one of `MASKED` or `TREE`."""
+    implementation: str = config._attn_implementation
+    if implementation == TREE:
+        return PackedBits(device, dtype, head_size(config))
+    return DenseMask(implementation, device, dtype)
+
+
+class DenseMask:
+    """A mask over all rows, for the implementations in `MASKED`."""
+
+    def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
+        self.name = name
+        self._device = device
+        self._dtype = dtype
+
+    def arguments(self, num_rows: int, length: int, visible: Tensor | None) -> dict[str, Any]:
+        return {"attention_mask": self._mask(num_rows, length, visible)}
+
+    def _mask(self, num_rows: int, length: int, visible: Tensor | None) -> Tensor | None:
+        """[1, 1, n, length + n], bool for sdpa, additive for eager; None where transformers'
+        own causal mask is right and needs no tensor at all."""
+        if visible is None:
+            if self.name == "sdpa" and (num_rows == 1 or length == 0):
+                return None
+            mask = torch.ones(
+                (num_rows, length + num_rows), dtype=torch.bool, device=self._device
+            ).tril_(length)
+        elif visible.shape[1] == length + num_rows:
+            mask = visible
+        else:
+            mask = torch.ones((num_rows, length + num_rows), dtype=torch.bool, device=self._device)
+            mask[:, -visible.shape[1] :] = visible
+        if self.name == "eager":
+            hidden = torch.finfo(self._dtype).min
+            mask = torch.zeros_like(mask, dtype=self._dtype).masked_fill_(~mask, hidden)
+        return mask[None, None]
+
+
+@dataclass(frozen=True)
+class TokenTree:
+    """What the rows of a pass see, in tensors on the device, so that no launch waits for the host.
+
+    The n new rows are the last of the t rows of a tree; before these lies the prefix.
+    """
+
+    prefix_lengths: Tensor
+    """int32 [1]: rows of prefix, which every new row sees."""
+    num_rows: Tensor
+    """int32 [1]: t."""
+    bits: Tensor
+    """int32 [1, n, ceil(t / 32)]: bit j % 32 of word j // 32: new row i sees row j of the tree."""
+
+
+class PackedBits:
+    """A bit for each new row and each row of the tree, for `tree_kernels`."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> None:
+        kernel = available(device, dtype, head_dim) is None
+        self.name = "tree" if kernel else "tree (reference)"
+        self._device = device
+        values = [1 << bit for bit in range(WORD - 1)] + [-(1 << (WORD - 1))]
+        self._values = torch.tensor(values, dtype=torch.int32, device=device)
+        self._lone = torch.ones((1, 1, 1), dtype=torch.int32, device=device)
+
+    def arguments(self, num_rows: int, length: int, visible: Tensor | None) -> dict[str, Any]:
+        if visible is None and length == 0 and num_rows > 1:
+            return {}  # a text from its start
+        if visible is None and num_rows > 1:
+            visible = torch.ones(
+                (num_rows, num_rows), dtype=torch.bool, device=self._device
+            ).tril_()
+        size = 1 if visible is None else visible.shape[1]
+        bits = self._lone if visible is None else self._packed(visible)
+        counts = torch.tensor([length + num_rows - size, size], dtype=torch.int32)
+        counts = counts.to(self._device, non_blocking=True)
+        return {"token_tree": TokenTree(counts[:1], counts[1:], bits)}
+
+    def _packed(self, visible: Tensor) -> Tensor:
+        """bool [n, t] -> int32 [1, n, ceil(t / 32)]; bit 31 is the sign."""
+        words = pad(visible, (0, -visible.shape[1] % WORD)).view(len(visible), -1, WORD)
+        return (words * self._values).sum(-1, dtype=torch.int32)[None]
+
+
+def register_tree_attention() -> None:
+    """Let models of transformers be given the implementation `TREE`."""
+    AttentionInterface.register(TREE, _attend)
+
+
+def why_not_tree(config: Any) -> str | None:
+    """None, or what a model of this configuration does to scores that `tree_kernels` do not."""
+    if getattr(config, "attn_logit_softcapping", None) is not None:
+        return "attention scores that are capped"
+    return None
+
+
+def head_size(config: Any) -> int:
+    """Entries of a query head; 0 where the configuration does not say."""
+    own = getattr(config, "head_dim", None)
+    if own is None and getattr(config, "num_attention_heads", None):
+        own = getattr(config, "hidden_size", 0) // config.num_attention_heads
+    return int(own or 0)
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    *,
+    token_tree: TokenTree | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """The attention function of transformers: [1, heads, n, head size] -> [1, n, heads, head size].
+
+    Of sliding windows nothing is to be seen: a model is served up to its shortest one.
+    """
+    unserved = [name for name in _UNSERVED if others.get(name) is not None]
+    if unserved or attention_mask is not None:
+        what = ", ".join(unserved) or "a mask"
+        raise PlannerError(
+            f"attention: got a model that wants {what}, which tree attention does not know; choose "
+            "attention sdpa or eager"
+        )
+    if token_tree is None:
+        if query.shape[2] != key.shape[2]:
+            raise PlannerError(
+                "attention: got a model that does not hand the tree down to its layers; choose "
+                "attention sdpa or eager"
+            )
+        mixed = scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=scaling,
+            enable_gqa=query.shape[1] != key.shape[1],
+        )  # fmt: skip
+    else:
+        mixed = tree_attention(
+            query, key, value, token_tree.prefix_lengths, token_tree.bits,
+            tree_rows=token_tree.num_rows, scaling=scaling,
+        )  # fmt: skip
+    return mixed.transpose(1, 2), None
+
+
+_UNSERVED = ("softcap", "s_aux", "position_bias")
+"""Arguments by which models ask for more than scaled scores: caps, sinks, biases."""

@@ -1,0 +1,155 @@
+"""Compile kernels for GPUs that are not there, and count what the machine code holds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from tree_kernels.attention_kernels import attend, combine
+from tree_kernels.configs import Config
+from tree_kernels.mask_kernels import climb, list_blocks
+from tree_kernels.masks import power_of_two
+from tree_kernels.path_kernels import keep, walk
+
+SHARED = {80: 166_912, 90: 232_448}
+"""Most shared memory of one program, in bytes, by compute capability."""
+SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
+SCRATCH = ("partial", "partial_lse")
+LISTS = ("block_lists", "block_counts")
+LENGTHS = ("tree_sizes", "tree_rows")
+INTEGERS = ("prefix_lengths", "parents", "bits", "lists", "rows", "counts", *LISTS, *LENGTHS)
+TYPES = (
+    {"factor": "fp32"}
+    | dict.fromkeys(INTEGERS, "*i32")
+    | dict.fromkeys(("tokens", "sampled", "next_tokens"), "*i64")
+    | dict.fromkeys(SCRATCH, "*fp32")
+)
+SMALL = {
+    "climb": (climb, {"BLOCK_ROWS": 32, "BLOCK_WORDS": 2}),
+    "list_blocks": (
+        list_blocks,
+        {"GROUP": 4, "BLOCK_M": 64, "BLOCK_NODES": 16, "BLOCK_WORDS": 8, "tree_rows": None},
+    ),
+    "keep": (keep, {"HEAD_DIM": 128, "BLOCK_D": 128, "BLOCK_ROWS": 32}),
+    "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
+}
+"""Kernels with the constants of an ordinary launch."""
+INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9.]*)")
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """What one compiled kernel asks of a GPU."""
+
+    registers: int
+    """Of a thread."""
+    shared: int
+    """Bytes of a program."""
+    instructions: Counter[str]
+    """How often each one stands in the code, by its full name, such as LDGSTS.E.BYPASS.128."""
+
+    def count(self, name: str, ending: str = "") -> int:
+        """Instructions of this first name, and this end of the full one."""
+        return sum(
+            number
+            for full, number in self.instructions.items()
+            if full.split(".")[0] == name and full.endswith(ending)
+        )
+
+    @property
+    def spills(self) -> int:
+        """Loads and stores of registers that did not fit."""
+        return self.count("LDL") + self.count("STL")
+
+
+def attention(
+    capability: int,
+    config: Config,
+    *,
+    dtype: str = "bfloat16",
+    head_dim: int = 128,
+    group: int = 1,
+    splits: bool = True,
+    lists: bool = False,
+    lengths: bool = False,
+) -> MachineCode:
+    """`attend` as `tree_attention` launches it, with and without the tensors that may be None."""
+    constants = {**_tile(config, head_dim, group), "INTERPRETED": False}
+    for present, names in ((splits, SCRATCH), (lists, LISTS), (lengths, LENGTHS)):
+        constants |= {} if present else dict.fromkeys(names)
+    return _compiled(attend, capability, dtype, constants, config.num_warps, config.num_stages)
+
+
+def combination(
+    capability: int, config: Config, *, dtype: str = "bfloat16", head_dim: int = 128, group: int = 1
+) -> MachineCode:
+    """`combine` of 8 splits, behind it."""
+    constants = _tile(config, head_dim, group) | dict.fromkeys(("block_counts", *LENGTHS))
+    constants |= {"BLOCK_R": 4, "BLOCK_S": 8}
+    return _compiled(combine, capability, dtype, constants, 4, 3)
+
+
+def small(capability: int, name: str) -> MachineCode:
+    """One of the kernels around the attention."""
+    kernel, constants = SMALL[name]
+    return _compiled(kernel, capability, "bfloat16", constants, 4, 3)
+
+
+def _tile(config: Config, head_dim: int, group: int) -> dict[str, object]:
+    return {
+        "GROUP": group,
+        "HEAD_DIM": head_dim,
+        "BLOCK_D": power_of_two(head_dim),
+        "BLOCK_M": config.block_m,
+        "BLOCK_N": config.block_n,
+    }
+
+
+def _compiled(
+    kernel: triton.JITFunction,
+    capability: int,
+    dtype: str,
+    constants: Mapping[str, object],
+    num_warps: int,
+    num_stages: int,
+) -> MachineCode:
+    """A kernel whose pointers and strides are multiples of 16, as torch's and a cache's are."""
+    numbers = dict.fromkeys(("query", "key", "value", "out", "cache"), "*" + SHORT[dtype])
+    types = TYPES | numbers | dict.fromkeys(constants, "constexpr")
+    signature = {name: types.get(name, "i32") for name in kernel.arg_names}
+    aligned = {
+        (place,): [["tt.divisibility", 16]]
+        for place, (name, kind) in enumerate(signature.items())
+        if kind.startswith("*") or name.endswith("_stride")
+    }
+    made = triton.compile(
+        ASTSource(kernel, signature, dict(constants), aligned),
+        target=GPUTarget("cuda", capability, 32),
+        options={"num_warps": num_warps, "num_stages": num_stages},
+    )
+    return _read(made.asm["cubin"], made.metadata.shared)
+
+
+def _read(cubin: bytes, shared: int) -> MachineCode:
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        usage, code = (
+            subprocess.run([tool, option, file.name], check=True, capture_output=True, text=True)
+            for option in ("-res-usage", "-sass")
+        )
+    registers = re.search(r"REG:(\d+)", usage.stdout)
+    instructions = Counter(INSTRUCTION.findall(code.stdout))
+    assert registers is not None
+    assert instructions["EXIT"] > 0, "the listing of the machine code could not be read"
+    return MachineCode(int(registers[1]), shared, instructions)

@@ -1,0 +1,77 @@
+"""What the compiler makes of the kernels for two generations of GPUs, read off the machine code."""
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed: there is no compiler to ask")
+
+from tree_kernels.backend import interpreted
+from tree_kernels.configs import TABLE, choose_config
+
+from .ahead import SHARED, SMALL, attention, combination, small
+
+pytestmark = pytest.mark.skipif(interpreted(), reason="kernels are interpreted, not compiled")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Compiled here and now."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+CALLS = {
+    "one token": {"num_rows": 1},
+    "64 nodes": {"num_rows": 64},
+    "64 nodes in groups of 4": {"num_rows": 256, "group": 4, "lengths": True},
+    "1024 nodes in groups of 8, lists": {"num_rows": 8192, "group": 8, "lists": True, "splits": 0},
+    "head dimension 80": {"num_rows": 192, "group": 3, "head_dim": 80},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("capability", SHARED)
+def test_tiles_fit_the_gpu_and_copy_while_they_compute(capability, name):
+    options = dict(CALLS[name])
+    num_rows, head_dim = options.pop("num_rows"), options.get("head_dim", 128)
+    config = choose_config(num_rows, head_dim, 2, SHARED[capability])
+    code = attention(capability, config, **options)
+    assert code.spills == 0
+    assert code.shared <= SHARED[capability]
+    promised = [row for row in TABLE if row.config == config and row.head_dim >= head_dim]
+    assert code.shared <= promised[0].shared
+    # Keys and values are copied asynchronously, 16 bytes at a time.
+    assert code.count("LDGSTS", "128") > 0
+    assert code.count("LDG", "U16") == 0
+    by_warpgroups = capability == 90 and config.block_m >= 64
+    assert (code.count("HGMMA") > 0) == by_warpgroups
+    assert (code.count("HMMA") > 0) != by_warpgroups
+
+
+@pytest.mark.parametrize("capability", SHARED)
+def test_splits_are_combined_from_registers(capability):
+    code = combination(capability, choose_config(64, 128, 2, SHARED[capability]))
+    assert code.spills == 0
+    assert code.count("LDG", "128") > 0
+    assert code.count("STG", "64") + code.count("STG", "128") > 0
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_kernels_around_compile(name):
+    code = small(90, name)
+    assert code.spills == 0
+    assert code.shared <= 48 * 1024
+
+
+def test_rows_are_read_before_any_is_written():
+    """A barrier between the loads and the stores of 16 bytes."""
+    code = small(90, "keep")
+    assert code.count("LDG", "128") > 0
+    assert code.count("STG", "128") > 0
+    assert code.count("BAR") > 0
+
+
+def test_float32_is_not_rounded_on_the_way():
+    """No tensor cores, whose float32 has 10 bits."""
+    code = attention(80, choose_config(16, 64, 4, SHARED[80]), dtype="float32", head_dim=64)
+    assert code.spills == 0
+    assert code.count("HMMA") == 0
+    assert code.count("FFMA") > 0

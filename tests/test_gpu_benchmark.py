@@ -1,0 +1,260 @@
+"""The GPU benchmark without a GPU: its arithmetic, its table, its parts on the CPU, its refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.gpu.__main__ import PARTS, TOTAL_SECONDS
+from benchmarks.gpu.bench import Bench, OutOfTime
+from benchmarks.gpu.goals import GOALS, table
+from benchmarks.gpu.inputs import inputs, random_parents, relative_error
+from benchmarks.gpu.results import Results
+from benchmarks.gpu.shapes import (
+    LLAMA_2_7B,
+    LLAMA_3_8B,
+    LLAMA_70B,
+    NODES,
+    PREFIXES,
+    TINY,
+    Case,
+    Limits,
+    cases,
+)
+from benchmarks.gpu.tuning import configs
+from benchmarks.gpu.warm_up import Call, compile_all
+from tree_kernels.configs import Config
+
+ROOT = Path(__file__).parent.parent
+H100 = Limits(bytes_per_s=3.0e12, flops_per_s=790e12)
+CHAIN_OF_64 = 2080
+"""Pairs: 64 · 65 / 2."""
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "num_bytes", "num_flops", "floor_us", "memory_bound"),
+    [
+        # 2·32·128 · 8256 · 2 + 2·64·32·128 · 2;  4·32·128 · (64·8192 + 2080)
+        (Case(LLAMA_2_7B, 8192, 64), 136_314_880, 8_624_013_312, 45.438, True),
+        # 2·8·128 · 8256 · 2 + 2·64·64·128 · 2;  4·64·128 · (64·8192 + 2080)
+        (Case(LLAMA_70B, 8192, 64), 35_913_728, 17_248_026_624, 21.833, False),
+    ],
+)
+def test_floor_by_hand(case, num_bytes, num_flops, floor_us, memory_bound):
+    assert case.num_bytes(2) == num_bytes
+    assert case.num_flops(CHAIN_OF_64) == num_flops
+    assert case.floor_us(CHAIN_OF_64, 2, H100) == pytest.approx(floor_us, abs=1e-3)
+    assert case.memory_bound(CHAIN_OF_64, 2, H100) == memory_bound
+
+
+@pytest.mark.parametrize(("shape", "most"), [(LLAMA_2_7B, 263), (LLAMA_3_8B, 65), (LLAMA_70B, 32)])
+def test_arithmetic_takes_over_at_a_known_size(shape, most):
+    """A long prefix alone: n G flops a byte, and 790 / 3 = 263.3 of them are free."""
+    assert Case(shape, 10**12, most).memory_bound(0, 2, H100)
+    assert not Case(shape, 10**12, most + 1).memory_bound(0, 2, H100)
+
+
+def test_the_grid_holds_every_case_once():
+    grid = cases(dry=False)
+    assert len(grid) == len(set(grid)) == 3 * len(PREFIXES) * len(NODES)
+    assert {case.prefix for case in grid} == set(PREFIXES)
+
+
+def test_the_parts_end_inside_eight_minutes():
+    assert TOTAL_SECONDS + 10 * 1 <= 8 * 60
+    assert all(seconds <= TOTAL_SECONDS for seconds in PARTS.values())
+
+
+def test_inputs_are_what_dense_attention_sees():
+    case = Case(TINY, 9, 40)
+    made = inputs(case, torch.float32, torch.device("cpu"), seed=3)
+    assert made.mask.shape == (1, 1, 40, 49)
+    assert made.mask[..., :9].all()
+    assert torch.equal(made.mask[0, 0, :, 9:], made.seen)
+    assert len(made.caches) == 4
+    assert len({cache.data_ptr() for cache in made.caches}) == 4
+    key, value = made.rows(0)
+    assert not key.isnan().any()
+    assert not value.isnan().any()
+    assert made.caches[0][..., 49:, :].isnan().all()
+    assert made.tree_pairs == made.seen.sum()
+    assert relative_error(torch.full((2,), float("nan")), torch.ones(2)) == 1e9
+
+
+def test_random_trees_have_parents_first():
+    parents = random_parents(50, seed=1)
+    assert parents[0] == -1
+    assert all(0 <= parents[node] < node for node in range(1, 50))
+
+
+def synthetic(path: Path) -> Results:
+    """As if measured: every number can be worked out below."""
+    results = Results(path)
+    named = {"shape": "llama-2-7b", "group": 1, "prefix": 8192}
+    results.start("limits")
+    results.add("limits", {"what": "matmul", "per_s": 800e12})
+    results.start("speed")
+    for nodes, median, floor, bound in ((1, 50.0, 45.0, "memory"), (64, 60.0, 45.0, "memory"),
+                                        (1024, 400.0, 200.0, "compute")):  # fmt: skip
+        results.add("speed", {"what": "tree kernel", **named, "nodes": nodes, "median_us": median,
+                              "floor_us": floor, "bound": bound, "tflop_per_s": 400.0})  # fmt: skip
+    for order, median in (("creation", 30.0), ("heavy-path", 12.0)):
+        results.add("speed", {"what": f"order {order}", **named, "median_us": median})
+    results.start("comparison")
+    for name, median in (("tree kernel", 60.0), ("stock", 500.0), ("sdpa cudnn", 90.0),
+                         ("sdpa math", 700.0), ("flexattention", 63.0),
+                         ("flexattention's mask", 237.0)):  # fmt: skip
+        results.add("comparison", {"what": name, "shape": "llama-3-8b", "group": 4,
+                                   "prefix": 8192, "nodes": 64, "median_us": median})  # fmt: skip
+    results.start("correctness")
+    results.add("correctness", {"what": "a", "dtype": "float32", "error": 1e-6, "right": True})
+    results.add("correctness", {"what": "b", "dtype": "float16", "error": 2e-3, "right": False})
+    results.end("correctness", "done", 1.0)
+    return results
+
+
+def test_every_goal_is_judged_by_its_worst_case(tmp_path):
+    printed = table(synthetic(tmp_path / "gpu.json"))
+    rows = [line for line in printed.splitlines() if line.startswith(("K", "–"))]
+    assert len(rows) == len(GOALS)
+    expected = {
+        "K1": "0.75 0.825 0.9 2 met",  # 45/60, their mean, 45/50
+        "K2": "not measured",
+        "K4": "0.5 0.5 0.5 1 met",  # 400 of 800 TFLOP/s
+        "K5": "1.2 1.2 1.2 1 met",  # 60/50
+        "K6": "8.33 8.33 8.33 1 met",  # 500/60
+        "K7": "1.5 1.5 1.5 1 met",  # 90/60, cudnn being the best backend
+        "K9": "not measured",
+        "K11": "2.5 2.5 2.5 1 met",  # 30/12
+    }
+    for key, words in expected.items():
+        (line,) = (row for row in rows if row.split()[0] == key)
+        assert " ".join(line.split()).endswith(words)
+    alone, with_build = (row for row in rows if row.startswith("K8"))
+    assert " ".join(alone.split()).endswith("1.05 1.05 1.05 1 missed")  # 63/60 of 1.1
+    assert " ".join(with_build.split()).endswith("5 5 5 1 met")  # (63 + 237)/60
+    assert [row.split()[-1] for row in rows if row.startswith("K12")] == [
+        "met",
+        "missed",
+        "measured",
+    ]
+    assert "  b: wrong" in printed
+    assert "speed        broken off" in printed
+
+
+def test_rows_are_on_disk_as_they_come(tmp_path):
+    path = tmp_path / "gpu.json"
+    results = synthetic(path)
+    again = Results(path)
+    assert again.content == results.content
+    assert again.state("speed") == "broken off"
+    assert again.state("correctness") == "done"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_is_a_row_and_time_ends_a_part(tmp_path):
+    results = Results(tmp_path / "gpu.json")
+    results.start("speed")
+    bench = Bench("speed", results, deadline=0.0, dry=True)
+
+    def fail():
+        raise RuntimeError("no\nkernel")
+
+    assert bench.attempt({"what": "a"}, fail) is None
+    assert results.rows("speed") == [{"what": "a", "failed": "RuntimeError: no kernel"}]
+    with pytest.raises(OutOfTime):
+        bench.attempt({"what": "a"}, bench.check_time)
+
+
+def test_a_dry_run_measures_every_case(tmp_path):
+    path = tmp_path / "dry.json"
+    parts = ("limits", "correctness", "speed")
+    result = run("--dry-run", "-o", path, *(word for part in parts for word in ("--part", part)))
+    assert result.returncode == 0, result.stderr
+    content = json.loads(path.read_text())
+    assert {name: part["state"] for name, part in content["parts"].items()} == dict.fromkeys(
+        parts, "done"
+    )
+    rows = content["parts"]["correctness"]["rows"]
+    assert all(row["right"] for row in rows if "note" not in row)
+    assert len(rows) == 8
+    timed = [row for row in content["parts"]["speed"]["rows"] if row["what"] == "tree kernel"]
+    assert len(timed) == len(cases(dry=True))
+    assert all(row["median_us"] > 0 and row["floor_us"] > 0 for row in timed)
+    assert "no time says anything about the kernel" in result.stdout
+
+
+def test_a_part_out_of_time_says_so(tmp_path):
+    path = tmp_path / "dry.json"
+    run("--dry-run", "-o", path, "--part", "speed", "--seconds", "1.01")
+    state = json.loads(path.read_text())["parts"]["speed"]["state"]
+    assert state in ("out of time", "skipped: the limits of the device were not measured")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_one_line_says_so():
+    result = run()
+    assert result.returncode == 1
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("benchmarks.gpu: got no ")
+    made = subprocess.run(
+        ["make", "--silent", "gpu", f"PYTHON={sys.executable}"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode != 0
+    assert line in made.stderr
+
+
+def test_the_kernels_part_needs_nothing_of_the_planners():
+    parts = [part for part in PARTS if part != "pipeline"]
+    code = (
+        f"import sys, {', '.join(f'benchmarks.gpu.{part}' for part in [*parts, 'goals'])}\n"
+        "print(sorted({'pydantic', 'planner', 'runtime', 'transformers'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}"},
+    )  # fmt: skip
+    assert result.stdout.strip() == "[]"
+
+
+def test_calls_are_made_in_other_processes_beforehand():
+    """Two that can be made, and one whose configuration is for Triton, which serves no CPU."""
+    device, odd = torch.device("cpu"), Config(16, 32, 4, 2, 1)
+    calls = [Call(Case(TINY, 8, 3), torch.float32), Call(Case(TINY, 8, 5), torch.float32)]
+    assert compile_all(calls, device, seconds=120, workers=1) == 2
+    assert compile_all([Call(Case(TINY, 8, 3), torch.float64, odd)], device, seconds=120) == 0
+    assert compile_all(calls, device, seconds=0.0, workers=1) == 0
+
+
+def test_configurations_fit_the_case_and_shared_memory():
+    case = Case(LLAMA_3_8B, 8192, 64)  # 256 rows
+    tried = list(configs(case, 2))
+    assert len(tried) == len(set(tried)) > 10
+    assert {config.block_m for config in tried} == {64, 128}
+    for config in tried:
+        held = (2 * config.num_stages * config.block_n + config.block_m) * 128 * 2
+        assert held * config.programs_per_sm <= 227_000
+    assert {config.block_m for config in configs(Case(LLAMA_2_7B, 8192, 1), 2)} == {16}
+
+
+def test_wrong_usage_is_exit_code_2():
+    assert run("--part", "luck").returncode == 2
