@@ -14,6 +14,7 @@ from pathlib import Path
 
 from planner import Report, load
 from planner.cli import main as planner
+from planner.display import drafting_words
 from planner.figures import reports_figure, save_png
 
 SHAPES = {"as it is": "embedded/target", "inflated to 25 M": "embedded/target@25M"}
@@ -72,9 +73,8 @@ def line(title: str, report: Report) -> str:
     predicted = report.plan.predicted
     assert predicted is not None
     assert report.baseline is not None
-    tree = report.plan.tree
     return (
-        f"{title:<17} {tree.num_nodes:>2} nodes, depth {tree.depth}, {report.plan.verifier}, "
+        f"{title:<17} {drafting_words(report.plan.drafting)}, {report.plan.verifier}, "
         f"{report.plan.sampling} | tokens per step: predicted "
         f"{predicted.tokens_per_step.value:.2f}, measured {report.measured.tokens_per_step:.2f} | "
         f"speedup: predicted {predicted.speedup.value:.2f}, "

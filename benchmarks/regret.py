@@ -167,7 +167,7 @@ def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> li
         target = named(f"embedded/target@{shape}" if shape else "embedded/target")
         profile = at_shape(facts, target, draft, repeats) if shape else facts
         for temperature in TEMPERATURES:
-            plan = solve(profile, temperature=temperature)
+            plan = solve(profile, temperature=temperature, solver="fixed")
             assert plan.predicted is not None
             rule = GREEDY_RULE if temperature == 0 else plan.verifier
             chosen = Choice(rule, plan.tree) if plan.speculates else Choice.alone()

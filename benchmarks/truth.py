@@ -277,7 +277,7 @@ def table(rows: Sequence[Row]) -> str:
     """One line per pair, temperature and verifier, sizes side by side; then what it comes to."""
     head = ["pair", "T", "verifier"]
     head += [f"measured, n = {', '.join(map(str, SIZES))}"]
-    head += ["predicted from unseen prompts", "predicted along the same texts"]
+    head += ["predicted from unseen prompts", "predicted from the same prompts"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def key(each: Row) -> tuple[str, float, str]:
@@ -313,7 +313,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     sizes = [abs(np.log(row.same / row.measured)) / row.same_error for row in rows if row.chance]
     farthest = f"; at most {max(sizes):.1f} standard errors off" if sizes else ""
     lines = [
-        f"- Same texts: {near([row.same_difference for row in rows])}{farthest}.",
+        f"- Same prompts: {near([row.same_difference for row in rows])}{farthest}.",
         f"- Unseen prompts: {near([row.unseen_difference for row in rows])}; the promised interval "
         f"covers the measurement in {sum(row.inside for row in rows)} of {len(rows)}.",
     ]
@@ -336,7 +336,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
 def gain(row: Row, rival: Row) -> str:
     """How many more tokens per step, measured and (predicted)."""
     error = np.hypot(row.measured_error / row.measured, rival.measured_error / rival.measured)
-    measured, predicted = row.measured / rival.measured - 1, row.unseen / rival.unseen - 1
+    measured, predicted = row.measured / rival.measured - 1, row.same / rival.same - 1
     return f"{measured:+.1%} ± {error:.1%} ({predicted:+.1%})"
 
 

@@ -9,7 +9,15 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .plan import Plan
+from .drafting import (
+    Drafting,
+    DynamicDrafting,
+    GreedyDrafting,
+    StoppingDrafting,
+    ThresholdDrafting,
+    TreeDrafting,
+)
+from .plan import Plan, PredictedSteps
 from .profile import Costs, ModelInfo, Profile
 from .report import Report
 
@@ -55,8 +63,7 @@ def model_words(info: ModelInfo) -> str:
 
 def summary(plan: Plan) -> str:
     """One line: what the plan does and what it is expected to bring."""
-    tree = plan.tree
-    what = f"tree of {tree.num_nodes} nodes, depth {tree.depth}, {plan.verifier}"
+    what = f"{drafting_words(plan.drafting)}, {plan.verifier}"
     if not plan.speculates:
         what = "do not speculate"
     line = f"{what}, {plan.sampling}"
@@ -68,6 +75,40 @@ def summary(plan: Plan) -> str:
         if plan.predicted.optimality_gap is not None:
             line += f", {certificate(plan.predicted.optimality_gap)} (proven)"
     return line
+
+
+def drafting_words(drafting: Drafting) -> str:
+    """What is drafted, in a few words."""
+    if isinstance(drafting, TreeDrafting):
+        return f"tree of {drafting.most_nodes} nodes, depth {drafting.tree.depth}"
+    if isinstance(drafting, GreedyDrafting):
+        return (
+            f"trees of {drafting.num_nodes} nodes, the likeliest place first, at most "
+            f"{_levels(drafting.max_depth)}"
+        )
+    if isinstance(drafting, ThresholdDrafting):
+        return (
+            f"trees of all places likelier than {drafting.threshold:g}, at most "
+            f"{drafting.num_nodes} nodes and {_levels(drafting.max_depth)}"
+        )
+    if isinstance(drafting, StoppingDrafting):
+        return (
+            f"chains that end once {drafting.score} says that one in them is rejected with chance "
+            f"{drafting.threshold:g}, at most {drafting.max_depth} tokens"
+        )
+    if isinstance(drafting, DynamicDrafting):
+        return (
+            f"chains of {drafting.num_tokens} tokens ({drafting.schedule}), ended below "
+            f"probability {drafting.confidence:g}"
+        )
+    return (
+        f"trees grown at {drafting.price_per_ms:.3g} tokens per ms, at most {drafting.num_nodes} "
+        f"nodes and {_levels(drafting.max_depth)}"
+    )
+
+
+def _levels(depth: int) -> str:
+    return "1 level" if depth == 1 else f"{depth} levels"
 
 
 def certificate(gap: float) -> str:
@@ -102,6 +143,13 @@ def show_plan(plan: Plan) -> RenderableType:
     if plan.predicted:
         step, alone = plan.predicted.step_ms, plan.predicted.autoregressive_ms
         parts.append(Text(f"times      step {step} ms; one token of the target alone {alone} ms"))
+        if plan.grows:
+            parts.append(
+                Text(
+                    "predicted  by playing recorded trees: settings chosen on one half of the "
+                    "texts, played on the other"
+                )
+            )
         if plan.predicted.optimality_gap is not None:
             parts.append(
                 Text("proven     under these costs and the acceptance that holds inside this tree")
@@ -117,7 +165,41 @@ def show_plan(plan: Plan) -> RenderableType:
                 f"best of {origin.num_candidates} candidates"
             ),
         ]
-    return Group(*parts, Text(), *map(Text, _tree_lines(plan)))
+    if not plan.grows:
+        return Group(*parts, Text(), *map(Text, _tree_lines(plan)))
+    if plan.predicted and plan.predicted.steps:
+        parts += [Text(), *_steps_tables(plan.predicted.steps)]
+    return Group(*parts)
+
+
+def _steps_tables(steps: PredictedSteps) -> list[RenderableType]:
+    """What the steps will look like, where every step grows a tree of its own."""
+    parts: list[RenderableType] = [
+        Text(
+            f"steps      {steps.mean_nodes:.1f} nodes, {steps.mean_depth:.1f} levels and "
+            f"{steps.draft_passes:.1f} draft passes on average"
+        ),
+        Text(
+            f"rates      {steps.discard_rate:.2f} draft tokens discarded and "
+            f"{steps.verification_rate:.2f} target passes per token"
+        ),
+    ]
+    for title, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):
+        groups = _grouped(shares)
+        cells = [percent(sum(shares[count] for count in part)) for _, part in groups]
+        headings = [title, *(name for name, _ in groups)]
+        parts.append(table("", headings, [["share of the steps", *cells]]))
+    return parts
+
+
+def _grouped(shares: Sequence[float], most: int = 10) -> list[tuple[str, range]]:
+    """Counts from the first to the last that occur, joined until there are at most `most` groups:
+    (name, the counts in it)."""
+    first = next((count for count, share in enumerate(shares) if share > 0), 0)
+    end = len(shares)
+    size = max(1, -(-(end - first) // most))
+    parts = [range(start, min(start + size, end)) for start in range(first, end, size)]
+    return [(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}", part) for part in parts]
 
 
 def show_report(report: Report) -> RenderableType:
@@ -143,6 +225,8 @@ def show_report(report: Report) -> RenderableType:
             "speedup", str(report.baseline.speedup), str(predicted.speedup) if predicted else ""
         )
     numbers.add_row("accepted / drafted", f"{measured.draft_acceptance_rate:.3f}", "")
+    for row in _steps_rows(report):
+        numbers.add_row(*row)
     phases = measured.phases
     total = phases.draft_ms + phases.verify_ms + phases.accept_ms
     shares = ", ".join(
@@ -163,7 +247,57 @@ def show_report(report: Report) -> RenderableType:
         ),
         Text(),
         numbers,
+        *_steps_distributions(report),
     )
+
+
+def _steps_rows(report: Report) -> Iterator[tuple[str, str, str]]:
+    """What plans whose trees grow are judged by besides: (name, measured, predicted)."""
+    if not report.plan.grows:
+        return
+    measured, predicted = report.measured, report.plan.predicted
+    steps = predicted.steps if predicted else None
+    num_steps = measured.num_steps
+    for name, got, expected in (
+        (
+            "nodes verified per step",
+            1 + measured.num_drafted / num_steps,
+            steps and steps.mean_nodes,
+        ),
+        (
+            "draft passes per step",
+            measured.num_draft_passes / num_steps,
+            steps and steps.draft_passes,
+        ),
+        ("discarded draft tokens per token", measured.discard_rate, steps and steps.discard_rate),
+        ("target passes per token", measured.verification_rate, steps and steps.verification_rate),
+    ):
+        yield name, f"{got:.3f}", "" if expected is None else f"{expected:.3f}"
+
+
+def _steps_distributions(report: Report) -> Iterator[RenderableType]:
+    """How the sizes and depths of grown trees are spread over the steps."""
+    if not report.plan.grows:
+        return
+    predicted = report.plan.predicted
+    steps = predicted.steps if predicted else None
+    for title, counts, expected in (
+        ("nodes verified", report.measured.steps_by_nodes, steps.nodes if steps else []),
+        ("levels drafted", report.measured.steps_by_depth, steps.depth if steps else []),
+    ):
+        if counts is None:
+            continue
+        length = max(len(counts), len(expected))
+        rows = {"steps measured": [count / report.measured.num_steps for count in counts]}
+        if expected:
+            rows["steps predicted"] = expected
+        padded = {name: [*row, *[0.0] * (length - len(row))] for name, row in rows.items()}
+        groups = _grouped([max(shares) for shares in zip(*padded.values(), strict=True)])
+        cells = [
+            [name, *(percent(sum(row[count] for count in part)) for _, part in groups)]
+            for name, row in padded.items()
+        ]
+        yield table("", [title, *(name for name, _ in groups)], cells)
 
 
 def _costs_table(costs: Costs) -> Group:

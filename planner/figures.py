@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from .display import drafting_words
 from .plan import Plan
 from .profile import Costs, Profile, Sampling
 from .report import Report
@@ -99,6 +100,27 @@ def tree_figure(plan: Plan) -> Figure:
     return figure
 
 
+def plan_figure(plan: Plan) -> Figure:
+    """The tree of all steps, or what the trees of the steps will look like."""
+    if not plan.grows:
+        return tree_figure(plan)
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    title = f"{drafting_words(plan.drafting)}\n{plan.verifier}, {plan.sampling}"
+    figure.suptitle(title, fontsize=9)
+    steps = plan.predicted.steps if plan.predicted else None
+    for axes, name, shares in zip(
+        figure.subplots(1, 2, sharey=True),
+        ("nodes verified", "levels drafted"),
+        (steps.nodes, steps.depth) if steps else ((), ()),
+        strict=True,
+    ):
+        axes.bar(range(len(shares)), shares, color=TARGET)
+        axes.set(xlabel=name, ylabel="share of the steps", xlim=(-0.5, None))
+        axes.label_outer()
+        _plain(axes)
+    return figure
+
+
 def reports_figure(reports: dict[str, Report]) -> Figure:
     """Predicted against measured, one row per report: tokens per step and speedup."""
     figure = Figure(figsize=(10, 1.6 + 0.5 * len(reports)), layout="constrained")
@@ -184,6 +206,6 @@ def _leaf_order(plan: Plan) -> np.ndarray:
 
 FIGURES: dict[type, Callable[[Any], Figure]] = {
     Profile: profile_figure,
-    Plan: tree_figure,
+    Plan: plan_figure,
     Report: lambda report: reports_figure({report.target.name: report}),
 }

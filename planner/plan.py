@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from .drafting import Drafting, TreeDrafting
 from .profile import Execution, Machine, ModelInfo, Sampling
 from .schema import Document, Part, PlannerError, read_json, write_atomically
 from .tree import Tree
@@ -33,6 +34,11 @@ class VerifierTraits:
     it has too."""
     non_increasing: bool = False
     """Is no child ever likelier to be accepted than an earlier sibling, whatever p and q are?"""
+
+    @property
+    def grows(self) -> bool:
+        """May it be decided while drafting whether a node gets another child?"""
+        return self.incremental and self.nested and self.by_rank_alone
 
 
 VERIFIER_TRAITS: dict[str, VerifierTraits] = {
@@ -63,26 +69,6 @@ GREEDY_RULE = "topk"
 """At temperature 0 every verifier is this rule: it is what decoding uses there."""
 
 
-class TreeDrafting(Part):
-    """Draft the same tree at every step.  A lone root means: do not speculate."""
-
-    kind: Literal["tree"] = "tree"
-    parents: list[int] = Field(description="level order; -1 for the root, which comes first")
-
-    @field_validator("parents")
-    @classmethod
-    def _valid_tree(cls, parents: list[int]) -> list[int]:
-        try:
-            Tree(parents)
-        except PlannerError as error:
-            raise ValueError(f"a tree in level order ({error})") from None
-        return parents
-
-    @property
-    def tree(self) -> Tree:
-        return Tree(self.parents)
-
-
 class Estimate(Part):
     """A number with its 95 % interval."""
 
@@ -100,6 +86,28 @@ class Estimate(Part):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
+class PredictedSteps(Part):
+    """What the steps of trees that grow while they are drafted are expected to look like."""
+
+    nodes: list[float] = Field(description="entry n: share of steps that verify n nodes")
+    depth: list[float] = Field(description="entry d: share of steps with d levels below the root")
+    draft_passes: float = Field(ge=0, description="per step, on average")
+    discard_rate: float = Field(
+        ge=0, description="draft tokens verified and thrown away, per token emitted"
+    )
+    verification_rate: float = Field(ge=0, description="target passes per token emitted")
+
+    @property
+    def mean_nodes(self) -> float:
+        """Nodes verified by a step on average, root included."""
+        return sum(n * share for n, share in enumerate(self.nodes))
+
+    @property
+    def mean_depth(self) -> float:
+        """Levels below the root on average."""
+        return sum(d * share for d, share in enumerate(self.depth))
+
+
 class Predicted(Part):
     """What the plan is expected to do under the conditions of `made_from`."""
 
@@ -113,9 +121,15 @@ class Predicted(Part):
         description="proven: under these costs, and the acceptance that holds inside this tree, no "
         "tree within the limits is faster by more than this fraction",
     )
-    acceptance: list[float] = Field(description="by rank, as it holds inside this tree")
-    reach: list[float] = Field(
-        description="per node: P(its token is emitted) in a step; they sum to tokens_per_step"
+    acceptance: list[float] | None = Field(
+        default=None, description="by rank, as it holds inside this tree"
+    )
+    reach: list[float] | None = Field(
+        default=None,
+        description="per node: P(its token is emitted) in a step; they sum to tokens_per_step",
+    )
+    steps: PredictedSteps | None = Field(
+        default=None, description="where every step grows a tree of its own"
     )
 
 
@@ -139,7 +153,7 @@ class Plan(Document):
 
     format: Literal["plan"] = "plan"
     version: Literal[1] = 1
-    drafting: TreeDrafting
+    drafting: Drafting
     verifier: str
     sampling: Sampling
     predicted: Predicted | None = None
@@ -150,21 +164,38 @@ class Plan(Document):
         traits = VERIFIER_TRAITS.get(self.verifier)
         if traits is None:
             raise ValueError(f"verifier one of {', '.join(VERIFIER_TRAITS)}, not {self.verifier!r}")
-        most = int(self.tree.num_children.max())
+        most = self.drafting.most_children
         if traits.max_children is not None and most > traits.max_children:
             raise ValueError(
                 f"at most {traits.max_children} children a node for verifier {self.verifier!r}, "
                 f"not {most}"
             )
+        if self.grows and most > 1 and not traits.grows:
+            growing = ", ".join(name for name, each in VERIFIER_TRAITS.items() if each.grows)
+            raise ValueError(
+                f"a verifier whose siblings can be drawn one at a time ({growing}) for trees that "
+                f"grow while they are drafted, not {self.verifier!r}"
+            )
         return self
 
     @property
+    def grows(self) -> bool:
+        """Is every step's tree decided on while it is drafted?"""
+        return not isinstance(self.drafting, TreeDrafting)
+
+    @property
     def tree(self) -> Tree:
-        return self.drafting.tree
+        """The tree of every step.  Raises PlannerError for a plan whose trees grow."""
+        if isinstance(self.drafting, TreeDrafting):
+            return self.drafting.tree
+        raise PlannerError(
+            f"drafting.kind: got {self.drafting.kind!r}, expected 'tree' (one tree for all steps); "
+            "plan with another solver"
+        )
 
     @property
     def speculates(self) -> bool:
-        return len(self.drafting.parents) > 1
+        return self.drafting.most_nodes > 1
 
     def save(self, path: str | Path) -> None:
         write_atomically(path, self.to_json())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from math import isqrt
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
@@ -23,6 +23,9 @@ from .schema import Document, Part, PlannerError, read_json, write_atomically
 Milliseconds = Annotated[float, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+
+NUM_FEATURES = 4
+"""Of a draft distribution: see `planner.growth.base`."""
 
 ROUNDING = 1e-5
 """How far a sum of float32 probabilities may exceed 1 before it is called wrong."""
@@ -264,6 +267,65 @@ class OptimalAcceptance(Part):
         return self
 
 
+class ReplayedPrompt(Part):
+    """One of the texts that acceptance was measured on."""
+
+    prompt: int = Field(ge=0, description="place among the prompts of `acceptance`")
+    num_positions: Count
+
+
+class Replay(Part):
+    """Trees drafted at every position of some of the target's texts, given how the texts go on.
+
+    For trees that grow while they are drafted.  At position t of a text a tree is drafted and
+    verified under the condition that the target's text is what comes out: its random choices are
+    drawn from their law given that text.  So each tree is one that decoding could have drafted at
+    t, and what a round would have emitted with all of it, or with any part of it that was chosen
+    by what drafting sees, is known: the text, as far as that part holds it.
+
+    A row is an *expanded* node: the draft drew `num_children` ordered candidates below it.  Rows
+    stand tree by tree, text by text; within a tree parents come first, the root foremost.  Arrays,
+    named `arrays`/NAME in the file beside:
+      first     int64 [num_trees + 1]                first row of each tree, and the end
+      drawn     float32 [num_rows, num_children]     each candidate's probability under what was
+                                                     left of q when it was drawn
+      child     int8 [num_rows, num_children]        the candidate's own row within its tree, -1
+                                                     where it was not expanded
+      taken     int8 [num_rows]                      the candidate that was accepted, if the node
+                                                     was reached; -1: none of them, or not reached
+      features  float32 [num_rows, 4]                of q, columns as in `planner.growth.base`;
+                                                     the last is NaN where no head was asked
+      path      int8 [num_trees, levels]             candidates accepted one below the other, as far
+                                                     as the text goes, expanded or not; -1 behind
+    The trees were expanded best first, by what was drawn: `first` to `features` never depend on
+    what is accepted in any other way than decoding does.
+    """
+
+    sampling: Sampling
+    verifier: str
+    num_children: Count = Field(description="candidates below each expanded node")
+    num_expanded: Annotated[int, Field(ge=1, le=127, description="most expanded nodes of a tree")]
+    prompts: list[ReplayedPrompt] = Field(min_length=1)
+    head: str | None = Field(default=None, description="SHA-256 of the head's file, if one scored")
+    arrays: str = Field(description="what the arrays' names in the file beside begin with")
+
+    @property
+    def num_trees(self) -> int:
+        """One per position."""
+        return sum(prompt.num_positions for prompt in self.prompts)
+
+
+class ReplayArrays(NamedTuple):
+    """See `Replay`."""
+
+    first: np.ndarray
+    drawn: np.ndarray
+    child: np.ndarray
+    taken: np.ndarray
+    features: np.ndarray
+    path: np.ndarray
+
+
 class ArrayFile(Part):
     """The safetensors file beside the JSON."""
 
@@ -284,6 +346,7 @@ class Profile(Document):
     costs: list[Costs] = Field(min_length=1)
     acceptance: list[Acceptance] = Field(min_length=1)
     optimal: list[OptimalAcceptance] = Field(default_factory=list)
+    replays: list[Replay] = Field(default_factory=list)
     arrays: ArrayFile | None = None
 
     _content: dict[str, np.ndarray] = PrivateAttr(default_factory=dict)
@@ -306,6 +369,11 @@ class Profile(Document):
             return None
         return self._content[acceptance.expected], self._content[acceptance.emitted]
 
+    def replayed(self, replay: Replay) -> ReplayArrays:
+        """The arrays of one of this profile's replays."""
+        content = self._content
+        return ReplayArrays(*(content[f"{replay.arrays}/{name}"] for name in ReplayArrays._fields))
+
     def with_arrays(self, content: dict[str, np.ndarray], file: str) -> Profile:
         """This profile with its trace arrays attached, to be saved beside it as `file`."""
         content = {name: np.ascontiguousarray(array) for name, array in content.items()}
@@ -316,12 +384,12 @@ class Profile(Document):
         return profile
 
     def without_arrays(self) -> Profile:
-        """This profile without its traces, so that its JSON can stand alone."""
+        """This profile without its traces and replays, so that its JSON can stand alone."""
         entries = [
             entry.model_copy(update={"expected": None, "emitted": None})
             for entry in self.acceptance
         ]
-        bare = self.model_copy(update={"acceptance": entries, "arrays": None})
+        bare = self.model_copy(update={"acceptance": entries, "replays": [], "arrays": None})
         bare._content = {}
         return bare
 
@@ -383,3 +451,40 @@ def _check_arrays(profile: Profile, source: str) -> None:
             totals = [array[:, family].sum(axis=1, dtype=np.float64) for family in entry.families]
             if np.max(totals) > 1 + 1e-3:
                 raise PlannerError(f"{where}: got a row summing above 1, expected at most 1")
+    for index, replay in enumerate(profile.replays):
+        _check_replay(profile._content, replay, f"{source}: replays.{index}")
+
+
+def _check_replay(content: dict[str, np.ndarray], replay: Replay, where: str) -> None:
+    missing = [n for n in ReplayArrays._fields if f"{replay.arrays}/{n}" not in content]
+    if missing:
+        raise PlannerError(
+            f"{where}: no array {replay.arrays}/{missing[0]!s} in the file beside the profile"
+        )
+    first, drawn, child, taken, features, path = (
+        content[f"{replay.arrays}/{name}"] for name in ReplayArrays._fields
+    )
+    rows = int(first[-1]) if first.ndim == 1 and len(first) else -1
+    expected = {
+        "first": (first.shape, (replay.num_trees + 1,)),
+        "drawn": (drawn.shape, (rows, replay.num_children)),
+        "child": (child.shape, (rows, replay.num_children)),
+        "taken": (taken.shape, (rows,)),
+        "features": (features.shape, (rows, NUM_FEATURES)),
+        "path": (path.shape, (replay.num_trees, path.shape[-1] if path.ndim else 0)),
+    }
+    for name, (got, wanted) in expected.items():
+        if got != wanted:
+            raise PlannerError(f"{where}.{name}: got shape {got}, expected {wanted}")
+    sizes = np.diff(first)
+    if first[0] != 0 or sizes.min() < 1 or sizes.max() > replay.num_expanded:
+        raise PlannerError(f"{where}.first: expected 1 to {replay.num_expanded} rows a tree")
+    if not ((drawn >= 0) & (drawn <= 1 + ROUNDING)).all():
+        raise PlannerError(f"{where}.drawn: expected probabilities")
+    place = np.arange(rows) - np.repeat(first[:-1], sizes)
+    later = (child == -1) | ((child > place[:, None]) & (child < np.repeat(sizes, sizes)[:, None]))
+    if not later.all() or (child >= 0).sum() != rows - replay.num_trees:
+        raise PlannerError(f"{where}.child: expected every row but a root once, behind its parent")
+    for name, ranks in (("taken", taken), ("path", path)):
+        if ranks.size and (ranks.min() < -1 or ranks.max() >= replay.num_children):
+            raise PlannerError(f"{where}.{name}: expected -1 to {replay.num_children - 1}")

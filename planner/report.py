@@ -43,6 +43,22 @@ class Measured(Part):
     draft_acceptance_rate: float = Field(ge=0, le=1, description="num_accepted / num_drafted")
     ms_per_token: float = Field(ge=0, description="prompt reading excluded")
     phases: PhaseTimes
+    steps_by_nodes: list[int] | None = Field(
+        default=None, description="entry n: steps that verified n nodes, root included"
+    )
+    steps_by_depth: list[int] | None = Field(
+        default=None, description="entry d: steps whose tree had d levels below the root"
+    )
+
+    @property
+    def discard_rate(self) -> float:
+        """Draft tokens verified and thrown away, per token emitted: N_discarded / N (SpecDec++)."""
+        return (self.num_drafted - self.num_accepted) / max(self.num_tokens, 1)
+
+    @property
+    def verification_rate(self) -> float:
+        """Target passes per token emitted: N_target / N (SpecDec++)."""
+        return self.num_steps / max(self.num_tokens, 1)
 
 
 class Baseline(Part):

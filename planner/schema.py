@@ -35,7 +35,7 @@ class Part(BaseModel):
         try:
             return cls.model_validate_json(json.dumps(content))
         except ValidationError as error:
-            raise PlannerError(f"{source}: {_first_fault(error, cls)}") from None
+            raise PlannerError(f"{source}: {_first_fault(error, content)}") from None
 
 
 class Document(Part):
@@ -130,17 +130,38 @@ def check_writable(path: str | Path) -> None:
         raise PlannerError(f"{path}: the folder {folder} is not writable; choose another path")
 
 
-def _first_fault(error: ValidationError, model: type[BaseModel]) -> str:
+def _first_fault(error: ValidationError, content: Any) -> str:
     faults = error.errors(include_url=False)
     fault = faults[0]
-    field = ".".join(str(part) for part in fault["loc"]) or "document"
+    field = _field(fault["loc"], content)
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    if fault["type"] == "missing":
+    if fault["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        field += f".{fault['ctx']['discriminator']}".replace("'", "")
+    if fault["type"] in ("missing", "union_tag_not_found"):
         return f"{field}: missing; expected this key{more}"
+    if fault["type"] == "union_tag_invalid":
+        kinds = fault["ctx"]["expected_tags"]
+        return f"{field}: got {_shorten(fault['ctx']['tag'])}, expected one of {kinds}{more}"
     if fault["type"] == "extra_forbidden":
         return f"{field}: unknown key; remove it, or read it with the version that wrote it{more}"
     expected = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return f"{field}: got {_shorten(fault['input'])}, expected {expected}{more}"
+
+
+def _field(place: tuple[int | str, ...], content: Any) -> str:
+    """Where a fault is, in the document's own words: pydantic puts the `kind` of a part that may be
+    of several kinds into the path too."""
+    words = []
+    here = content
+    for part in place:
+        if isinstance(here, dict) and part not in here and here.get("kind") == part:
+            continue
+        words.append(str(part))
+        try:
+            here = here[part]
+        except (LookupError, TypeError):
+            here = None
+    return ".".join(words) or "document"
 
 
 def _shorten(value: Any, limit: int = 80) -> str:

@@ -58,27 +58,37 @@ def trace_texts(
 
     optimum  collects the best acceptance possible at the same positions, where the target samples
 
-    Returns the arrays "num_positions" int64 [prompts] and, for each rule traced, "RULE/expected"
-    and "RULE/emitted", float32 [sum of num_positions, num_columns], for as many ranks as the rule
-    serves up to `num_ranks`.  At temperature 0 the one rule is `GREEDY_RULE`.
+    Returns the arrays "num_positions" int64 [prompts], "texts" int64 [their sum], the texts one
+    after the other, and, for each rule traced, "RULE/expected" and "RULE/emitted", float32 [sum of
+    num_positions, num_columns], for as many ranks as the rule serves up to `num_ranks`.  At
+    temperature 0 the one rule is `GREEDY_RULE`.
     """
     rules = [GREEDY_RULE] if sampling.temperature == 0 else list(verifiers)
     rng = torch.Generator(target.device).manual_seed(seed)
     traces: dict[str, list[Traces]] = {rule: [] for rule in rules}
     for prompt, text in zip(prompts, texts, strict=True):
-        p, q = _score(target, draft, prompt, text, sampling)
+        p, q = distributions_along(target, draft, prompt, text, sampling)
         emitted = torch.tensor(text, device=p.device)
         for rule in rules:
             traces[rule].append(TRACERS[rule](p, q, emitted, num_ranks, rng))
         # at temperature 0 the greedy rule is itself the best there is
         if optimum is not None and sampling.temperature > 0:
             optimum.add(p, q)
-    piece = {"num_positions": np.array([len(text) for text in texts])}
+    piece = {
+        "num_positions": np.array([len(text) for text in texts]),
+        "texts": np.array([token for text in texts for token in text]),
+    }
     for rule, rows in traces.items():
         for field in Traces._fields:
             stacked = torch.cat([getattr(row, field) for row in rows])
             piece[f"{rule}/{field}"] = stacked.cpu().numpy()
     return piece
+
+
+def texts_of(piece: Piece) -> list[list[int]]:
+    """The continuations that `measure_acceptance` scored."""
+    ends = np.cumsum(piece["num_positions"])[:-1]
+    return [text.tolist() for text in np.split(piece["texts"], ends)]
 
 
 def acceptance_entries(
@@ -120,7 +130,7 @@ def acceptance_entries(
     return entries, arrays
 
 
-def _score(
+def distributions_along(
     target: LanguageModel,
     draft: LanguageModel,
     prompt: Sequence[int],

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from planner.profile import Acceptance, Costs, Profile, Sampling
+from planner.profile import Acceptance, Costs, Profile, Replay, Sampling
 from planner.schema import PlannerError
 from runtime.machine import describe_execution, describe_machine
 from runtime.models import LanguageModel
 
-from .acceptance import acceptance_entries, measure_acceptance
+from .acceptance import acceptance_entries, measure_acceptance, texts_of
 from .curves import CostGrid, CostSweeps
 from .journal import Journal, Piece
 from .optimum import optimal_entries
+from .replays import Width, record_replays, replay_entry, replayed_verifiers
 from .traces import TRACERS
 
 TIMED_VERIFIER = "rrsw"
@@ -36,6 +37,10 @@ class Settings:
     num_ranks: int = 16
     repeats: int = 20
     seed: int = 0
+    num_replayed: int = 32
+    """Prompts, the first so many, at whose positions whole trees are recorded; 0: none."""
+    width: Width = field(default_factory=Width)
+    """Of these trees."""
 
 
 def measure_profile(
@@ -63,6 +68,7 @@ def measure_profile(
     if journal.num_pieces:
         report_line(f"continuing an interrupted measurement: {journal.num_pieces} pieces are done")
     num_pieces = len(settings.contexts) * settings.repeats + len(settings.samplings)
+    num_pieces += sum(len(_replayed(sampling, settings)) for sampling in settings.samplings)
     with tqdm(total=num_pieces, unit="piece", desc="profile") as progress:
         costs = [
             _measure_costs(target, draft, prompts, context, settings, journal, progress)
@@ -86,7 +92,11 @@ def measure_profile(
                 )
             )
             progress.update()
-    return _assemble(target, draft, costs, pieces, settings)
+        replays = [
+            _measure_replays(target, draft, prompts, sampling, piece, settings, journal, progress)
+            for sampling, piece in zip(settings.samplings, pieces, strict=True)
+        ]
+    return _assemble(target, draft, costs, pieces, replays, settings)
 
 
 def _measure_costs(
@@ -125,19 +135,62 @@ def _measure_costs(
     return sweeps.costs(done)
 
 
+def _measure_replays(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    acceptance: Piece,
+    settings: Settings,
+    journal: Journal,
+    progress: tqdm,
+) -> dict[str, Piece]:
+    """By verifier, on the first of the texts that `acceptance` was measured on."""
+    texts = texts_of(acceptance)[: settings.num_replayed]
+    place = settings.samplings.index(sampling)
+    found = {}
+    for verifier in _replayed(sampling, settings):
+        progress.set_description(f"trees {sampling} {verifier}")
+        found[verifier] = journal.piece(
+            f"replays-{place}-{verifier}",
+            lambda verifier=verifier: record_replays(  # type: ignore[misc]
+                target,
+                draft,
+                prompts[: settings.num_replayed],
+                texts,
+                sampling,
+                verifier,
+                width=settings.width,
+                seed=settings.seed,
+            ),
+        )
+        progress.update()
+    return found
+
+
+def _replayed(sampling: Sampling, settings: Settings) -> tuple[str, ...]:
+    return replayed_verifiers(sampling) if settings.num_replayed else ()
+
+
 def _assemble(
     target: LanguageModel,
     draft: LanguageModel,
     costs: list[Costs],
     pieces: list[Piece],
+    replays: list[dict[str, Piece]],
     settings: Settings,
 ) -> Profile:
     entries: list[Acceptance] = []
+    trees: list[Replay] = []
     arrays: Piece = {}
-    for sampling, piece in zip(settings.samplings, pieces, strict=True):
+    for sampling, piece, recorded in zip(settings.samplings, pieces, replays, strict=True):
         of_sampling, named = acceptance_entries(piece, sampling)
         entries += of_sampling
         arrays |= named
+        for verifier, replay in recorded.items():
+            entry, named = replay_entry(replay, sampling, verifier, settings.width)
+            trees.append(entry)
+            arrays |= named
     profile = Profile(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=describe_machine(target.device),
@@ -151,6 +204,7 @@ def _assemble(
             for sampling, piece in zip(settings.samplings, pieces, strict=True)
             for entry in optimal_entries(piece, sampling)
         ],
+        replays=trees,
     )
     return profile.with_arrays(arrays, "profile.safetensors")
 

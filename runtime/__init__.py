@@ -3,7 +3,7 @@
 from .decode import Decoder, Generation, decode_prompts
 from .loading import load_model, load_tokenizer
 from .models import HuggingFaceModel, LanguageModel, as_language_model
-from .policies import POLICIES, DraftPolicy, StaticTree
+from .policies import DraftPolicy, Grown, StaticTree
 from .randomness import Source, TorchSource
 from .sampling import distribution
 from .session import Session, StepRecord
@@ -11,11 +11,11 @@ from .table import TableModel
 from .verifiers import VERIFIERS, Verifier
 
 __all__ = [
-    "POLICIES",
     "VERIFIERS",
     "Decoder",
     "DraftPolicy",
     "Generation",
+    "Grown",
     "HuggingFaceModel",
     "LanguageModel",
     "Session",

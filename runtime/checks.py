@@ -84,10 +84,11 @@ def _check_vocabularies(plan: Plan, target: LanguageModel, draft: LanguageModel)
             f"the target's {target.vocab_size} ({target.info.name}); choose a draft model with "
             "the same tokenizer"
         )
-    most = int(plan.tree.num_children.max())
+    most = plan.drafting.most_children
     if most > target.vocab_size:
+        field = "max_children" if plan.grows else "parents"
         raise PlannerError(
-            f"drafting.parents: got {most} children of one node, expected at most the "
+            f"drafting.{field}: got {most} children of one node, expected at most the "
             f"vocabulary's {target.vocab_size}; plan again for these models"
         )
 

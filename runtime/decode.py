@@ -10,7 +10,8 @@ from time import perf_counter
 import numpy as np
 from torch import Tensor, nn
 
-from planner.plan import Plan, TreeDrafting
+from planner.drafting import StoppingDrafting, TreeDrafting
+from planner.plan import Plan
 from planner.report import Report
 from planner.schema import PlannerError
 
@@ -19,7 +20,7 @@ from .models import LanguageModel, as_language_model
 from .policies import policy_of
 from .randomness import Source, seeded_source
 from .reports import Run, report_of
-from .session import Session
+from .session import Score, Session
 from .verifiers import VERIFIERS
 
 WARM_UP_TOKENS = 8
@@ -41,6 +42,8 @@ class Decoder:
     plan: Plan
     target: LanguageModel
     draft: LanguageModel | None
+    score: Score | None = field(default=None, kw_only=True)
+    """The trained head that the plan stops by, if it does."""
     timed: bool = field(default=True, kw_only=True)
     """Wait for a GPU at the end of each phase, so that a report's phases are right."""
 
@@ -57,14 +60,21 @@ class Decoder:
 
         draft  may be None for a plan that does not speculate
 
+        The file of a plan's head is looked for beside the plan, or in the working folder for a
+        Plan that was not read from a file.
+
         Raises PlannerError if the plan cannot be read, needs a draft model that is missing, or was
-        made for other models, and if the two vocabularies differ.
+        made for other models, if the two vocabularies differ, and if the plan's head cannot be
+        read or was trained for another draft or other sampling settings.
         """
+        folder = Path() if isinstance(plan, Plan) else Path(plan).parent
         plan = plan if isinstance(plan, Plan) else Plan.load(plan)
         served = as_language_model(target)
         proposing = None if draft is None else as_language_model(draft)
         check_models(plan, served, proposing)
-        return cls(plan, served, proposing if plan.speculates else None, timed=timed)
+        if proposing is None or not plan.speculates:
+            return cls(plan, served, None, timed=timed)
+        return cls(plan, served, proposing, score=_score(plan, proposing, folder), timed=timed)
 
     def generate(
         self,
@@ -140,6 +150,7 @@ class _Decoding:
             sampling=decoder.plan.sampling,
             rng=rng,
             capacity=len(prompt) + limit + self._policy.num_nodes,
+            score=decoder.score,
             timed=decoder.timed,
         )
         self._run = Run(num_prompt_tokens=len(prompt))
@@ -233,6 +244,17 @@ def _checked_prompts(
         except PlannerError as error:
             raise PlannerError(f"prompts[{index}]: {error}") from None
     return checked
+
+
+def _score(plan: Plan, draft: LanguageModel, folder: Path) -> Score | None:
+    """The plan's head, ready on the draft's device."""
+    if not isinstance(plan.drafting, StoppingDrafting) or plan.drafting.head is None:
+        return None
+    from .heads import load_head
+
+    file = plan.drafting.head
+    head = load_head(folder / file.file, draft.info, plan.sampling, sha256=file.sha256)
+    return head.to(draft.device).scores
 
 
 def _autoregressive(decoder: Decoder) -> Decoder:

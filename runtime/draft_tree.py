@@ -1,4 +1,8 @@
-"""The tree of one step while it grows: its shape on the host, its tokens on the device."""
+"""The tree of one step while it is drafted: its shape on the host, its tokens where they are made.
+
+Nodes are numbered in the order in which they are added, parents first.  A node is *expanded* once
+the draft model has a distribution for its children.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,9 @@ FIRST_CAPACITY = 64
 
 
 class DraftTree:
-    """The root and what has been drafted below it so far.
+    """The root and what has been drafted below it so far; tokens stay on the device.
 
-    Nodes are numbered in the order in which they are added, level by level, the children of a node
-    by rank.  A node is *expanded* once the draft model has a distribution for its children.
+    Children are added where there are none yet, level by level, the children of a node by rank.
     """
 
     def __init__(self, root: int, device: torch.device) -> None:
@@ -53,6 +56,7 @@ class DraftTree:
 
     @property
     def depth(self) -> int:
+        """Levels below the root."""
         return int(self._depths[self.num_nodes - 1])
 
     @property
@@ -62,13 +66,18 @@ class DraftTree:
             self._all_tokens = torch.cat(self._tokens)
         return self._all_tokens
 
+    @property
+    def host_tokens(self) -> Tensor:
+        """The same on the host: a transfer."""
+        return self.tokens.cpu()
+
     def draft_probs(self, node: int) -> Tensor:
         """float [V]: what the children of an expanded node were sampled from."""
         draft_pass, row = self._draft_rows[node]
         return self._draft_probs[draft_pass][row]
 
     def tokens_of(self, nodes: Sequence[int]) -> Tensor:
-        """int64 [len(nodes)] of nodes that were added together."""
+        """int64 [len(nodes)] on the device, of nodes that were added together."""
         part = bisect(self._tokens_start, nodes[-1]) - 1
         start = self._tokens_start[part]
         if len(nodes) == len(self._tokens[part]):
@@ -77,7 +86,7 @@ class DraftTree:
 
     def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
         """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
-        return self._to_device(self._ancestors[np.ix_(nodes, among)])
+        return self._to_device(self._ancestors[np.array(nodes)[:, None], among])
 
     def visible_to_all(self) -> Tensor:
         """bool [num_nodes, num_nodes] on the device: the mask of the verification pass."""
@@ -99,23 +108,27 @@ class DraftTree:
 
     def add(self, parents: Sequence[int], counts: Sequence[int], tokens: Tensor) -> None:
         """Add `counts[i]` children to `parents[i]`; tokens int64 [sum(counts)], in that order."""
-        start, end = self.num_nodes, self.num_nodes + len(tokens)
+        self._tokens_start.append(self.num_nodes)
+        self._tokens.append(tokens)
+        self._all_tokens = None
+        self._add_nodes(parents, counts, len(tokens))
+
+    def _add_nodes(self, parents: Sequence[int], counts: Sequence[int], num_new: int) -> None:
+        """Grow the shape by `num_new` = sum(counts) nodes, all of whose parents are there."""
+        start, end = self.num_nodes, self.num_nodes + num_new
         if end > len(self._parents):
-            self._grow(end)
+            self._make_room(end)
         above = np.array([p for p, n in zip(parents, counts, strict=True) for _ in range(n)])
         self._parents[start:end] = above
         self._depths[start:end] = self._depths[above] + 1
         self._ancestors[start:end, :start] = self._ancestors[above, :start]
-        self._tokens.append(tokens)
-        self._all_tokens = None
-        self._tokens_start.append(start)
         for parent, count in zip(parents, counts, strict=True):
             self.children[parent].extend(range(start, start + count))
             start += count
-        self.children.extend([] for _ in range(len(tokens)))
+        self.children.extend([] for _ in range(num_new))
         self.num_nodes = end
 
-    def _grow(self, num_nodes: int) -> None:
+    def _make_room(self, num_nodes: int) -> None:
         capacity = max(2 * len(self._parents), num_nodes)
         more = capacity - len(self._parents)
         self._parents = np.pad(self._parents, (0, more), constant_values=-1)
@@ -126,3 +139,85 @@ class DraftTree:
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device, non_blocking=True)
+
+
+class CandidateTree(DraftTree):
+    """A tree whose nodes draw ordered candidates and reveal some of them, now or later.
+
+    Tokens are kept on the host, where a draft pass brings them with what its rule is shown.
+    Children may be added anywhere, also to nodes that have some: a node's children need not be
+    numbered one after the other.
+    """
+
+    def __init__(self, root: int, device: torch.device, max_children: int) -> None:
+        super().__init__(root, device)
+        self._max_children = max_children
+        self._host_tokens = np.full(FIRST_CAPACITY, root, np.int64)
+        self._candidates: dict[int, np.ndarray] = {}
+
+    @property
+    def depth(self) -> int:
+        return int(self.depths.max())
+
+    @property
+    def tokens(self) -> Tensor:
+        return self._to_device(self._host_tokens[: self.num_nodes])
+
+    @property
+    def host_tokens(self) -> Tensor:
+        return torch.from_numpy(self._host_tokens[: self.num_nodes])
+
+    def tokens_of(self, nodes: Sequence[int]) -> Tensor:
+        return self._to_device(self._host_tokens[nodes])
+
+    def is_expanded(self, node: int) -> bool:
+        return node in self._draft_rows
+
+    def draw(self, nodes: Sequence[int], draft_probs: Tensor, candidates: np.ndarray) -> None:
+        """Expand `nodes`: distributions float [w, V] and candidates int64 [w, K] below them.
+
+        Children that had been revealed before get their tokens.
+        """
+        self.expand(nodes, draft_probs)
+        for node, row in zip(nodes, candidates, strict=True):
+            self._candidates[node] = row
+            for rank, child in enumerate(self.children[node]):
+                self._host_tokens[child] = row[rank]
+
+    def reveal(self, requests: Sequence[tuple[int, int]]) -> None:
+        """Add so many more children to each node; below a node that is not expanded they get their
+        tokens when it is."""
+        parents: list[int] = []
+        counts: list[int] = []
+        num_new = 0
+        for node, count in requests:
+            if node >= self.num_nodes:  # revealed by an earlier request of this very list
+                self._reveal(parents, counts, num_new)
+                parents, counts, num_new = [], [], 0
+            if count > 0:
+                parents.append(node)
+                counts.append(count)
+                num_new += count
+        self._reveal(parents, counts, num_new)
+
+    def _reveal(self, parents: list[int], counts: list[int], num_new: int) -> None:
+        if num_new == 0:
+            return
+        child = self.num_nodes
+        self._add_nodes(parents, counts, num_new)
+        for parent, count in zip(parents, counts, strict=True):
+            if len(self.children[parent]) > self._max_children:
+                raise ValueError(
+                    f"node {parent}: got {len(self.children[parent])} children asked for, "
+                    f"expected at most {self._max_children}"
+                )
+            row = self._candidates.get(parent)
+            if row is not None:
+                rank = self.children[parent].index(child)
+                self._host_tokens[child : child + count] = row[rank : rank + count]
+            child += count
+
+    def _make_room(self, num_nodes: int) -> None:
+        super()._make_room(num_nodes)
+        more = len(self._parents) - len(self._host_tokens)
+        self._host_tokens = np.pad(self._host_tokens, (0, more))

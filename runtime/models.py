@@ -109,6 +109,26 @@ class LanguageModel(Protocol):
         """
 
 
+@runtime_checkable
+class HiddenModel(LanguageModel, Protocol):
+    """A language model that also shows what its last layer makes of a token."""
+
+    def forward_with_hidden(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """As `forward`, with what the logits were computed from.
+
+        Returns float [num_logits, V] and, for the same rows, float [num_logits, hidden_size]: the
+        last hidden states, behind the last norm.
+        """
+
+
 class HuggingFaceModel:
     """Any causal language model of transformers whose attention can be told what each row sees.
 
@@ -176,6 +196,27 @@ class HuggingFaceModel:
         assert isinstance(cache, TreeCache)
         cache.append(num_rows)
         return output.logits[0, -keep:] if keep else output.logits[0, :0]
+
+    def forward_with_hidden(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The hidden states are caught on their way into the output layer, so that only the rows
+        wanted are kept and nothing is computed twice."""
+        caught: list[Tensor] = []
+        hook = self.module.get_output_embeddings().register_forward_pre_hook(
+            lambda module, inputs: caught.append(inputs[0])
+        )
+        try:
+            logits = self.forward(tokens, positions, cache, visible, num_logits=num_logits)
+        finally:
+            hook.remove()
+        return logits, caught[0][0, caught[0].shape[1] - len(logits) :]
 
 
 def as_language_model(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from planner.plan import Plan, TreeDrafting
-from planner.schema import PlannerError
+import numpy as np
+
+from planner.drafting import TreeDrafting
+from planner.growth import Grower, Request, grower_of
+from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan
 from planner.tree import Tree
-
-from .draft_tree import DraftTree
-
-Request = tuple[int, int]
-"""A node and how many children to add to it, at least 1."""
 
 
 class DraftPolicy(Protocol):
-    """Decides how one step's tree grows.
+    """Decides how one step's tree grows; `planner.growth.Grower` says how it is asked and told.
 
     Output stays the target's only if a decision never looks at the probability of a token that
     has been sampled and might be dropped by that decision: ask for children by place.
@@ -26,9 +24,26 @@ class DraftPolicy(Protocol):
     def num_nodes(self) -> int:
         """Most nodes that a tree of this policy can have, root included."""
 
-    def grow(self, tree: DraftTree) -> Sequence[Request]:
-        """What to add to `tree` now, to nodes of one level that have no children yet; nothing:
-        verify now."""
+    @property
+    def num_candidates(self) -> int:
+        """Candidates to draw below every expanded node and to show to `expanded`; 0: draw exactly
+        the children that are asked for, by node without any yet, and show nothing."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Features that `expanded` looks at."""
+
+    def start(self, max_depth: int) -> None:
+        """A new step begins: a lone root."""
+
+    def grow(self) -> Sequence[Request]:
+        """What to add to the tree now; nothing: verify now."""
+
+    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
+        """What the draft pass over `nodes` found, if there are candidates to show."""
+
+    def verified(self, path: Sequence[int], step_ms: float) -> None:
+        """The step is over: the accepted nodes without the root, and its wall time."""
 
 
 class StaticTree:
@@ -37,6 +52,9 @@ class StaticTree:
     A `Tree` is numbered as it is drafted: level by level, the children of one node side by side.
     """
 
+    num_candidates = 0
+    columns: tuple[str, ...] = ()
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._levels: list[list[Request]] = [[] for _ in range(tree.depth + 1)]
@@ -44,25 +62,50 @@ class StaticTree:
             count = int(tree.num_children[node])
             if count:
                 self._levels[depth].append((node, count))
+        self._depth = 0
+        self._max_depth = 0
 
     @property
     def num_nodes(self) -> int:
         return self.tree.num_nodes
 
-    def grow(self, tree: DraftTree) -> Sequence[Request]:
-        return self._levels[tree.depth]
+    def start(self, max_depth: int) -> None:
+        self._depth, self._max_depth = 0, max_depth
+
+    def grow(self) -> Sequence[Request]:
+        if self._depth == self._max_depth:
+            return ()
+        requests = self._levels[self._depth]
+        self._depth += 1
+        return requests
+
+    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
+        raise AssertionError("a fixed tree is shown nothing")
+
+    def verified(self, path: Sequence[int], step_ms: float) -> None:
+        pass
 
 
-POLICIES: dict[str, Callable[[TreeDrafting], DraftPolicy]] = {
-    "tree": lambda drafting: StaticTree(drafting.tree),
-}
+class Grown:
+    """A tree that a rule decides on while it is drafted."""
+
+    def __init__(self, grower: Grower) -> None:
+        self.grower = grower
+        self.num_nodes = grower.num_nodes
+        self.num_candidates = grower.max_children
+        self.columns = grower.columns
+        self.start = grower.start
+        self.grow = grower.grow
+        self.expanded = grower.expanded
+        self.verified = grower.verified
 
 
 def policy_of(plan: Plan) -> DraftPolicy:
-    """The policy that carries out the plan's drafting.  Raises PlannerError for an unknown kind."""
-    make = POLICIES.get(plan.drafting.kind)
-    if make is None:
-        raise PlannerError(
-            f"drafting.kind: got {plan.drafting.kind!r}, expected one of {', '.join(POLICIES)}"
-        )
-    return make(plan.drafting)
+    """The policy that carries out the plan's drafting, at the start of a text.
+
+    Raises PlannerError for a kind that nothing here carries out.
+    """
+    if isinstance(plan.drafting, TreeDrafting):
+        return StaticTree(plan.drafting.tree)
+    rule = GREEDY_RULE if plan.sampling.temperature == 0 else plan.verifier
+    return Grown(grower_of(plan.drafting, deterministic=VERIFIER_TRAITS[rule].deterministic))

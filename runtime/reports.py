@@ -87,10 +87,12 @@ def _measured(runs: Sequence[Run]) -> Measured:
         ms_per_token=_ms_per_token(runs),
         phases=PhaseTimes(
             prefill_ms=sum(run.prefill_ms for run in runs),
-            draft_ms=sum(sum(step.draft_ms) for step in steps),
+            draft_ms=sum(sum(step.draft_ms) + step.grow_ms for step in steps),
             verify_ms=sum(step.verify_ms for step in steps),
             accept_ms=sum(step.accept_ms for step in steps),
         ),
+        steps_by_nodes=np.bincount([step.num_nodes for step in steps]).tolist(),
+        steps_by_depth=np.bincount([step.depth for step in steps]).tolist(),
     )
 
 

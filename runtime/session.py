@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
@@ -11,16 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.plan import GREEDY_RULE
+from planner.growth import Request
+from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
 from planner.profile import Sampling
 from planner.schema import PlannerError
 
-from .draft_tree import DraftTree
-from .models import LanguageModel
-from .policies import DraftPolicy, Request
+from .cache import RowCache
+from .candidates import drawn_values, features, to_host
+from .draft_tree import CandidateTree, DraftTree
+from .models import HiddenModel, LanguageModel
+from .policies import DraftPolicy
 from .randomness import Source
 from .sampling import distribution
 from .verifiers import VERIFIERS, Verifier
+
+Score = Callable[[Tensor], Tensor]
+"""Last hidden states of the draft, float [w, H], to P(the token there is accepted), float [w]."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,14 @@ class StepRecord:
     """Their ranks."""
     num_nodes: int
     """Verified, root included."""
+    depth: int
+    """Levels below the root."""
     widths: tuple[int, ...]
     """Nodes expanded by each draft pass."""
     draft_ms: tuple[float, ...]
     """Each draft pass with the sampling of the children."""
+    grow_ms: float
+    """Deciding what to draft, and building the tree."""
     verify_ms: float
     """The target's pass, up to its distributions."""
     accept_ms: float
@@ -54,6 +64,7 @@ class Session:
     verifier  how children are sampled and verified; at temperature 0 it is `topk` over the draft's
               plain softmax instead, to which all rules then amount
     capacity  cache rows to allocate at first; more are made when needed
+    score     a head's word on drafted tokens, for policies that look at it
     timed     wait for a GPU at the end of every draft pass and phase, so that their times are
               their own; without it only `total_ms` is right on a GPU
 
@@ -70,6 +81,7 @@ class Session:
         sampling: Sampling,
         rng: Source,
         capacity: int = 1024,
+        score: Score | None = None,
         timed: bool = True,
     ) -> None:
         self.target = target
@@ -82,6 +94,7 @@ class Session:
         self._draft_sampling = Sampling(temperature=1.0) if greedy else sampling
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
+        self._score = score
         self._timed = timed and target.device.type == "cuda"
         self.use(verifier)
 
@@ -128,9 +141,8 @@ class Session:
                 "positions; start from a shorter text"
             )
         start = self._now()
-        tree = DraftTree(self.tokens[-1], self.target.device)
         max_depth = room if max_tokens is None else min(room, max_tokens - 1)
-        draft_ms = self._grow(tree, policy, max_depth)
+        tree, draft_ms = self._drafted(policy, max_depth)
         drafted = perf_counter()
         target_probs = self._verify(tree)
         verified = self._now()
@@ -138,13 +150,16 @@ class Session:
         self._keep(tree, path)
         self.tokens.extend(tokens)
         end = self._now()
+        policy.verified(path, 1e3 * (end - start))
         return StepRecord(
             tokens=tuple(tokens),
             path=tuple(path),
             ranks=tuple(ranks),
             num_nodes=tree.num_nodes,
+            depth=tree.depth,
             widths=tuple(tree.widths),
             draft_ms=tuple(draft_ms),
+            grow_ms=1e3 * (drafted - start) - sum(draft_ms),
             verify_ms=1e3 * (verified - drafted),
             accept_ms=1e3 * (end - verified),
             total_ms=1e3 * (end - start),
@@ -164,14 +179,28 @@ class Session:
         if self._draft_cache is not None:
             self._draft_cache.rewind(num_tokens - 1)
 
-    def _grow(self, tree: DraftTree, policy: DraftPolicy, max_depth: int) -> list[float]:
-        """Draft until the policy asks for no more; milliseconds of each draft pass."""
+    def _drafted(self, policy: DraftPolicy, max_depth: int) -> tuple[DraftTree, list[float]]:
+        """The tree that the policy asks for, and the milliseconds of each draft pass."""
+        root, device = self.tokens[-1], self.target.device
         times: list[float] = []
-        while tree.depth < max_depth and (requests := policy.grow(tree)):
-            start = perf_counter()
-            self._draft_children(tree, requests)
-            times.append(1e3 * (self._now() - start))
-        return times
+        policy.start(max_depth)
+        if policy.num_candidates == 0:
+            tree = DraftTree(root, device)
+            while requests := policy.grow():
+                start = perf_counter()
+                self._draft_children(tree, requests)
+                times.append(1e3 * (self._now() - start))
+            return tree, times
+        grown = CandidateTree(root, device, policy.num_candidates)
+        while requests := policy.grow():
+            new = dict.fromkeys(node for node, _ in requests if not grown.is_expanded(node))
+            grown.reveal(requests)
+            if new:
+                start = perf_counter()
+                drawn, shown = self._draft_candidates(grown, list(new), policy)
+                times.append(1e3 * (self._now() - start))
+                policy.expanded(list(new), drawn, shown)
+        return grown, times
 
     def _draft_children(self, tree: DraftTree, requests: Sequence[Request]) -> None:
         nodes = [node for node, _ in requests]
@@ -180,24 +209,57 @@ class Session:
         tree.expand(nodes, draft_probs)
         tree.add(nodes, counts, _sampled_children(self._verifier, draft_probs, counts, self.rng))
 
+    def _draft_candidates(
+        self, tree: CandidateTree, nodes: list[int], policy: DraftPolicy
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Expand `nodes`; what the policy is shown of them: drawn values and features."""
+        logits, score = self._scored_logits(tree, nodes)
+        draft_probs = distribution(logits, self._draft_sampling)
+        candidates = self._verifier.sample(draft_probs, policy.num_candidates, self.rng)
+        distinct = VERIFIER_TRAITS[self._verifier.name].distinct
+        tokens, drawn, shown = to_host(
+            candidates,
+            drawn_values(draft_probs, candidates, distinct=distinct),
+            features(draft_probs, policy.columns, score),
+        )
+        tree.draw(nodes, draft_probs, tokens)
+        return drawn, shown
+
     def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> Tensor:
         """float [len(nodes), V]: one draft pass over `nodes`, which join the draft's cache."""
+        draft, inputs = self._draft_inputs(tree, nodes)
+        return draft.forward(*inputs, num_logits=len(nodes))
+
+    def _scored_logits(self, tree: DraftTree, nodes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """The same, and the head's word on the nodes, float [len(nodes)], if there is a head."""
+        if self._score is None:
+            return self._draft_logits(tree, nodes), None
+        draft, inputs = self._draft_inputs(tree, nodes)
+        if not isinstance(draft, HiddenModel):
+            raise PlannerError(
+                f"draft: got {draft.info.name}, which does not give its hidden states, but the "
+                "plan stops by a head; pass a transformers model"
+            )
+        logits, hidden = draft.forward_with_hidden(*inputs, num_logits=len(nodes))
+        return logits, self._score(hidden)
+
+    def _draft_inputs(
+        self, tree: DraftTree, nodes: Sequence[int]
+    ) -> tuple[LanguageModel, tuple[Tensor, Tensor, RowCache, Tensor | None]]:
+        """The draft model, and what its forward pass over `nodes` takes."""
         draft, cache = self.draft, self._draft_cache
         if draft is None or cache is None:
             raise PlannerError(
                 "draft: got none, but the policy asks for drafted tokens; pass a draft model"
             )
-        if tree.num_nodes == 1:  # all that the draft has not read yet, the root last
+        if not tree.expanded:  # all that the draft has not read yet, the root last
             known = cache.length
             pending = torch.tensor(self.tokens[known:], device=draft.device)
             places = torch.arange(known, len(self.tokens), device=draft.device)
-            return draft.forward(pending, places, cache, num_logits=1)
-        return draft.forward(
-            tree.tokens_of(nodes),
-            tree.positions(len(self.tokens) - 1, nodes),
-            cache,
-            tree.visible(nodes, [*tree.expanded[1:], *nodes]),
-        )
+            return draft, (pending, places, cache, None)
+        places = tree.positions(len(self.tokens) - 1, nodes)
+        visible = tree.visible(nodes, [*tree.expanded[1:], *nodes])
+        return draft, (tree.tokens_of(nodes), places, cache, visible)
 
     def _verify(self, tree: DraftTree) -> Tensor:
         """float [n, V]: the target's distribution at every node, in one pass."""
@@ -216,14 +278,13 @@ class Session:
         path: list[int] = []
         ranks: list[int] = []
         emitted: list[int] = []
-        drafted = tree.tokens.cpu()  # once, not a transfer at every node
+        drafted = tree.host_tokens  # once, not a transfer at every node
         node = 0
         while True:
             children = tree.children[node]
-            first = children[0] if children else 0
             p = target_probs[node]
             q = tree.draft_probs(node) if children else p
-            drafts = drafted[first : first + len(children)]
+            drafts = _taken(drafted, children)
             rank, token = self._verifier.verify(p, q, drafts, self.rng)
             emitted.append(token)
             if rank < 0:
@@ -245,6 +306,14 @@ class Session:
         if self._timed:
             torch.cuda.synchronize(self.target.device)
         return perf_counter()
+
+
+def _taken(tokens: Tensor, nodes: list[int]) -> Tensor:
+    """int64 [len(nodes)]: entries of `tokens`, a view where they stand side by side."""
+    first = nodes[0] if nodes else 0
+    if not nodes or nodes[-1] - first == len(nodes) - 1:  # numbers of siblings only rise
+        return tokens[first : first + len(nodes)]
+    return tokens[nodes]
 
 
 def _sampled_children(

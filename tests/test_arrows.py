@@ -10,13 +10,25 @@ import pytest
 ROOT = Path(__file__).parent.parent
 STDLIB = sys.stdlib_module_names
 
-VOCABULARY = ("schema", "tree", "profile", "plan", "report", "documents", "prompts", "schemas")
+VOCABULARY = (
+    "schema",
+    "tree",
+    "drafting",
+    "profile",
+    "plan",
+    "report",
+    "head",
+    "documents",
+    "prompts",
+    "schemas",
+)
 VOCABULARY = {f"planner.{name}" for name in VOCABULARY} | {"planner"}
 
 # room -> packages from outside that it may import, rooms of ours that it may import
 OUTSIDE = {
     "vocabulary": {"numpy", "pydantic", "safetensors"},
     "display": {"numpy", "rich", "matplotlib"},
+    "growth": {"numpy", "numba"},
     "optimizer": {"numpy", "numba", "scipy", "cvxpy"},
     "kernels": {"numpy", "numba", "torch", "triton"},
     "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
@@ -26,10 +38,11 @@ OUTSIDE = {
 INSIDE = {
     "vocabulary": {"vocabulary"},
     "display": {"vocabulary", "display"},
-    "optimizer": {"vocabulary", "optimizer"},
+    "growth": {"vocabulary", "growth"},
+    "optimizer": {"vocabulary", "growth", "optimizer"},
     "kernels": {"kernels"},
-    "runtime": {"vocabulary", "kernels", "runtime"},
-    "profiler": {"vocabulary", "runtime", "kernels", "profiler"},
+    "runtime": {"vocabulary", "growth", "kernels", "runtime"},
+    "profiler": {"vocabulary", "growth", "runtime", "kernels", "profiler"},
     "cli": set(OUTSIDE),
 }
 INSIDE_A_FUNCTION_ONLY = {"cvxpy"}
@@ -47,6 +60,8 @@ def room(module: str) -> str | None:
         return None
     if module.startswith(("planner.optimizer", "planner.export")):
         return "optimizer"
+    if module.startswith("planner.growth"):
+        return "growth"
     if module.startswith("planner.cli"):
         return "cli"
     if module.startswith(("planner.display", "planner.figures")):
@@ -126,6 +141,9 @@ def test_imports_follow_the_arrows(module, path):
         ("planner.tree", "import torch"),
         ("planner.tree", "from .optimizer import solve"),
         ("planner.optimizer.cost", "from profiler import timing"),
+        ("planner.growth.greedy", "import torch"),
+        ("planner.growth.greedy", "from planner.optimizer import cost"),
+        ("planner.plan", "from .growth import grower_of"),
         ("planner.optimizer.cost", "import cvxpy"),
         ("planner.cli.solve", "import torch"),
         ("runtime.decode", "from planner.optimizer import solve"),

@@ -1,14 +1,16 @@
 """The README's tables are what the benchmarks wrote, and nothing else."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import regret, side_by_side, truth
+from benchmarks import growing, regret, side_by_side, truth
 from benchmarks.marks import marked, replace_marked
-from planner import PlannerError
+from planner import Plan, PlannerError
+from planner.drafting import ThresholdDrafting
 
 ROOT = Path(__file__).parent.parent
 TABLES = {"planning": side_by_side, "regret": regret, "truth": truth}
@@ -51,3 +53,29 @@ def test_error_of_a_ratio_is_that_of_many_samples():
         errors.append(truth.log_error(one.influence - other.influence))
     spread = np.std(logs)
     assert abs(np.mean(errors) - spread) < 4 * spread / np.sqrt(2 * 2000) + 0.02 * spread
+
+
+def test_of_a_grid_only_the_best_measured_setting_is_shown():
+    """Two prompts; alone 2 ms a token; settings of 1.5 and 1 ms a token."""
+
+    def entrant(name, threshold, *, tuned):
+        drafting = ThresholdDrafting(threshold=threshold, num_nodes=8, max_depth=4, max_children=2)
+        plan = Plan(drafting=drafting, verifier="rrsw", sampling={"temperature": 1.0})
+        return growing.Entrant(name, plan, tuned=tuned)
+
+    found = [entrant("a", 0.5, tuned=True), entrant("a", 0.25, tuned=True)]
+    found.append(entrant("b", 0.125, tuned=False))
+    tallies = [
+        growing.Tally(tokens=[4, 6], ms=[6.0, 9.0], steps=5, passes=5),
+        growing.Tally(tokens=[4, 6], ms=[4.0, 6.0], steps=4, passes=6),
+        growing.Tally(tokens=[4, 6], ms=[8.0, 12.0], steps=10, passes=10),
+        growing.Tally(tokens=[4, 6], ms=[8.0, 12.0]),
+    ]
+    rows = growing.rows_of("distilled", "", 1.0, found, tallies)
+    assert [(row.entrant, row.speedup, row.tokens_per_step) for row in rows] == [
+        ("a", 2.0, 2.5), ("b", 1.0, 1.0),
+    ]  # fmt: skip
+    assert "likelier than 0.25" in rows[0].drafting
+    assert rows[0].speedup_error == 0  # every prompt says the same
+    assert growing.rows_of_json([asdict(row) for row in rows]) == rows
+    assert "| 2.50 | 1.50 | 2.00 ± 0.00 |" in growing.table(rows)

@@ -55,7 +55,7 @@ def test_predicted_tokens_per_step_are_measured(profile, name, temperature, veri
         if (each.sampling.temperature, each.verifier) == (temperature, verifier)
     )
     plan = Plan(
-        drafting={"parents": tree.parents.tolist()}, verifier=entry.verifier,
+        drafting={"kind": "tree", "parents": tree.parents.tolist()}, verifier=entry.verifier,
         sampling=entry.sampling,
     )  # fmt: skip
     predicted = grade(tree, recorded(profile, entry), step_costs(profile)).tokens_per_step

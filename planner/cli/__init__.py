@@ -12,7 +12,7 @@ import click
 
 from ..schema import PlannerError
 
-COMMANDS = ("profile", "solve", "show", "decode", "reproduce", "schema")
+COMMANDS = ("profile", "solve", "show", "decode", "train-head", "reproduce", "schema")
 
 
 class Commands(click.Group):
@@ -27,7 +27,7 @@ class Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"{__name__}.{name}").command
+        command = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

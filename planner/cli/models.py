@@ -44,11 +44,7 @@ def load_named(
     dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
     if is_embedded(name):
         return _load_embedded(name, device=device, dtype=dtype, attention=attention)
-    if name.startswith("embedded/"):
-        raise PlannerError(
-            f"got {name!r}, expected one of {', '.join(EMBEDDED)} "
-            "(with @SHAPE behind it to inflate it)"
-        )
+    _check_not_embedded(name)
     return load_model(name, device=device, dtype=dtype, attention=attention)
 
 
@@ -60,7 +56,17 @@ def load_tokenizer_of(name: str) -> Any:
         return load_embedded()
     from runtime.loading import load_tokenizer
 
+    _check_not_embedded(name)
     return load_tokenizer(name)
+
+
+def _check_not_embedded(name: str) -> None:
+    """What is called `embedded/...` ships with the project and is looked for nowhere else."""
+    if name.startswith("embedded/"):
+        raise PlannerError(
+            f"got {name!r}, expected one of {', '.join(EMBEDDED)} "
+            "(with @SHAPE behind it to inflate it)"
+        )
 
 
 def is_embedded(name: str) -> bool:

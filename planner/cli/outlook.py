@@ -51,7 +51,7 @@ def contenders(candidates: list[Candidate]) -> list[Candidate]:
     verifiers: set[str] = set()
     solvers: set[str] = set()
     for candidate in candidates:
-        if candidate.tree.num_nodes == 1:
+        if not candidate.speculates:
             kept.append(candidate)
         elif candidate.verifier not in verifiers or candidate.solver not in solvers:
             kept.append(candidate)
@@ -161,6 +161,12 @@ def _plans(
         num_left=2,
     )
     lines = reasons(candidates, held)
+    if any(candidate.grows for candidate in candidates):
+        lines.append(
+            "Nodes and depth with a digit behind the point are averages: there every step grows a "
+            "tree of its own.  Such settings are graded crosswise, chosen on one half of the "
+            "recorded texts and played on the other, against a fixed tree."
+        )
     if any(entry.expected is None for entry in _entries(profile, sampling)):
         lines.append(
             "No traces were recorded: rounds are taken to start anywhere with equal chance, which "
@@ -171,12 +177,13 @@ def _plans(
 
 def _row(candidate: Candidate) -> list[str]:
     names = [candidate.verifier, candidate.solver]
-    if candidate.tree.num_nodes == 1:
+    if not candidate.speculates:
         names = ["do not speculate", ""]
+    form = "{:.1f}" if candidate.grows else "{:.0f}"
     return [
         *names,
-        str(candidate.tree.num_nodes),
-        str(candidate.tree.depth),
+        form.format(candidate.num_nodes),
+        form.format(candidate.depth),
         str(candidate.tokens_per_step),
         f"{candidate.step_ms.value:.2f}",
         str(candidate.speedup),

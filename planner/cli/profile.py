@@ -51,6 +51,10 @@ from .options import (
     "--num-ranks", type=click.IntRange(1), default=16, show_default=True,
     help="Children of one node that acceptance is measured for.",
 )  # fmt: skip
+@click.option(
+    "--num-replayed", type=click.IntRange(0), default=32, show_default=True,
+    help="Prompts at whose positions whole trees are recorded, for plans whose trees grow.",
+)  # fmt: skip
 @click.option("--repeats", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
@@ -70,6 +74,7 @@ def command(
     max_nodes: int,
     num_tokens: int,
     num_ranks: int,
+    num_replayed: int,
     repeats: int,
     threads: int | None,
     seed: int,
@@ -98,6 +103,7 @@ def command(
         max_nodes=max_nodes,
         num_tokens=num_tokens,
         num_ranks=num_ranks,
+        num_replayed=num_replayed,
         repeats=repeats,
         seed=seed,
     )

@@ -14,24 +14,27 @@ if TYPE_CHECKING:
 def reasons(candidates: list[Candidate], contests: list[Contest]) -> list[str]:
     """Against not speculating, against another verifier, against another solver; what is proven."""
     best = candidates[0]
-    if best.tree.num_nodes == 1:
+    if not best.speculates:
         return [*_against_speculating(candidates), _nothing_better(best, contests)]
     lines = [_against_not_speculating(best)]
     other_verifier = _first(
-        candidates, lambda one: one.verifier != best.verifier and one.tree.num_nodes > 1
+        candidates, lambda one: one.verifier != best.verifier and one.speculates
     )
     if other_verifier:
         lines.append(_against(best, other_verifier, contests, name=other_verifier.verifier))
     other_solver = _first(
         candidates,
-        lambda one: (
-            one.verifier == best.verifier and one.solver != best.solver and one.tree.num_nodes > 1
-        ),
+        lambda one: one.verifier == best.verifier and one.solver != best.solver and one.speculates,
     )
     if other_solver:
-        name = f"the best tree of another solver under {best.verifier}"
+        name = f"the best of another solver under {best.verifier}"
         lines.append(_against(best, other_solver, contests, name=name))
-    return [*lines, _nothing_better(best, contests)]
+    if not best.grows:
+        return [*lines, _nothing_better(best, contests)]
+    fixed = _first(candidates, lambda one: one.speculates and not one.grows)
+    if fixed and fixed not in (other_verifier, other_solver):
+        lines.append(_against(best, fixed, contests, name="the best fixed tree"))
+    return lines
 
 
 def _first(candidates: list[Candidate], fits: Callable[[Candidate], bool]) -> Candidate | None:
@@ -49,11 +52,12 @@ def _against_not_speculating(best: Candidate) -> str:
 
 def _against_speculating(candidates: list[Candidate]) -> list[str]:
     lines = ["Not speculating is the fastest."]
-    tree = _first(candidates, lambda one: one.tree.num_nodes > 1)
+    tree = _first(candidates, lambda one: one.speculates)
     if tree:
         longer = tree.step_ms.value / tree.autoregressive_ms.value
+        what = "of those that do" if tree.grows else "tree"
         lines.append(
-            f"The best tree, {tree.verifier} with {_shape(tree)}, emits {tree.tokens_per_step} "
+            f"The best {what}, {tree.verifier} with {_shape(tree)}, emits {tree.tokens_per_step} "
             f"tokens per step, but in {longer:.2f} times the time of one token alone: speedup "
             f"{tree.speedup}{_verdict(tree.speedup)}."
         )
@@ -74,7 +78,7 @@ def _against(best: Candidate, other: Candidate, contests: list[Contest], *, name
 
 def _nothing_better(best: Candidate, contests: list[Contest]) -> str:
     """The certificate; not speculating is the same under every verifier, so there it is of all."""
-    alone = best.tree.num_nodes == 1
+    alone = not best.speculates
     judged = [one for one in contests if alone or one.verifier == best.verifier]
     gap = max(contest.gap(best.tree) for contest in judged)
     limits = judged[0].limits
@@ -93,6 +97,11 @@ def _by_more_than(gap: float) -> str:
 
 
 def _shape(candidate: Candidate) -> str:
+    if candidate.grows:
+        return (
+            f"{candidate.solver}'s growing trees of {candidate.num_nodes:.1f} nodes, "
+            f"depth {candidate.depth:.1f} on average"
+        )
     return (
         f"{candidate.solver}'s tree of {candidate.tree.num_nodes} nodes, "
         f"depth {candidate.tree.depth}"

@@ -12,7 +12,11 @@ from .options import deliver, output_option, say
 
 @click.command()
 @click.argument("profile", type=click.Path(path_type=Path))
-@click.option("--solver", default="auto", show_default=True, help="Which solver proposes trees.")
+@click.option(
+    "--solver", default="auto", show_default=True,
+    help="Which solver proposes; or `fixed` for one tree for all steps, `grown` for a tree of its "
+    "own for every step.",
+)  # fmt: skip
 @click.option("--verifier", default="auto", show_default=True, help="Which verifier to plan for.")
 @click.option("--temperature", type=float, help="Default: the first one profiled.")
 @click.option("--max-nodes", type=int, help="Largest tree, root included.")
@@ -35,7 +39,7 @@ def command(
     facts = Profile.load(profile)
 
     from ..display import summary
-    from ..optimizer import solve
+    from ..optimizer import priced_thresholds, solve
 
     plan = solve(
         facts,
@@ -49,3 +53,18 @@ def command(
     )
     deliver(plan, output)
     say(summary(plan))
+    if plan.predicted and plan.predicted.steps:
+        steps = plan.predicted.steps
+        say(
+            f"steps: {steps.mean_nodes:.1f} nodes, {steps.mean_depth:.1f} levels, "
+            f"{steps.draft_passes:.1f} draft passes on average; {steps.discard_rate:.2f} draft "
+            f"tokens discarded, {steps.verification_rate:.2f} target passes per token"
+        )
+    priced = priced_thresholds(facts, plan)
+    if priced:
+        say(
+            f"at {priced.price_per_ms:.3g} tokens per ms a node is worth verifying where it is "
+            f"reached with chance {priced.dyspec:.3g} or more (DySpec's threshold), and a chain "
+            f"worth a longer draft until one of it is rejected with chance {priced.specdecpp:.3g} "
+            "(SpecDec++'s)"
+        )

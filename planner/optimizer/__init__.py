@@ -3,6 +3,8 @@
 from .acceptance import Evidence, Prediction, PromptMeans, Traces, expected_tokens, recorded
 from .attained import acceptance_by_rank, optimum, share_of_optimum
 from .choice import (
+    GROUPS,
+    GROWING_SOLVERS,
     NO_SOLVER,
     SOLVERS,
     Contest,
@@ -20,12 +22,17 @@ from .couplings import (
     estimated_acceptance,
     optimal_acceptance,
 )
-from .grading import Candidate, grade
+from .grading import Candidate, grade, grade_grown
+from .growing import GrowingSolver, GrowthEstimates
 from .law import AcceptanceLaw
 from .problem import Estimates, Limits, Solver
+from .replay import Played, Replays, replays_of
 from .sequoia import best_tree, frontier
+from .thresholds import PricedThresholds, priced_thresholds
 
 __all__ = [
+    "GROUPS",
+    "GROWING_SOLVERS",
     "NO_SOLVER",
     "SOLVERS",
     "AcceptanceLaw",
@@ -35,9 +42,14 @@ __all__ = [
     "EstimatedAcceptance",
     "Estimates",
     "Evidence",
+    "GrowingSolver",
+    "GrowthEstimates",
     "Limits",
+    "Played",
     "Prediction",
+    "PricedThresholds",
     "PromptMeans",
+    "Replays",
     "Solver",
     "StepCosts",
     "Time",
@@ -52,11 +64,14 @@ __all__ = [
     "expected_tokens",
     "frontier",
     "grade",
+    "grade_grown",
     "optimal_acceptance",
     "optimum",
+    "priced_thresholds",
     "rank_candidates",
     "ranked",
     "recorded",
+    "replays_of",
     "sampling_at",
     "share_of_optimum",
     "solve",

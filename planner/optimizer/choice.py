@@ -1,11 +1,21 @@
-"""Which plan?  Every solver proposes, everything proposed is graded alike, the best is taken."""
+"""Which plan?  Every solver proposes, everything proposed is graded alike, the best is taken.
+
+Fixed trees are graded by the traces, trees that grow while they are drafted by rounds played on
+recorded trees.  The best of many settings on the texts that it was chosen on looks better than it
+is.  So what growing trees are worth is found crosswise: settings are proposed from one half of the
+texts and played on the other, and the other way round; the plan has those proposed from all texts,
+which are better informed than what was graded.  And rounds played are noisier than traces: a fixed
+tree, chosen by its traces, is played on the same recorded trees, and what both share of luck drops
+out (`grading`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ..plan import GREEDY_RULE, VERIFIER_TRAITS, MadeFrom, Plan, TreeDrafting
+from ..drafting import GrownDrafting
+from ..plan import GREEDY_RULE, VERIFIER_TRAITS, MadeFrom, Plan
 from ..profile import Acceptance, Profile, Sampling
 from ..schema import PlannerError
 from ..tree import Tree
@@ -14,10 +24,15 @@ from .baselines import ChainSolver, IndependentSolver, KarySolver
 from .certificate import upper_bound
 from .checks import count
 from .cost import StepCosts, step_costs
-from .grading import Candidate, grade
+from .dyspec import DySpecSolver
+from .grading import Candidate, grade, grade_grown
+from .growing import GrowingSolver, GrowthEstimates
 from .law import AcceptanceLaw
+from .price import PriceSolver
 from .problem import Estimates, Limits, Solver
+from .replay import Replays, replays_of
 from .solver_sequoia import NarrowSolver, SequoiaSolver
+from .specdecpp import AssistedSolver, SpecDecSolver
 
 SOLVERS: dict[str, Solver] = {
     "chain": ChainSolver(),
@@ -27,8 +42,22 @@ SOLVERS: dict[str, Solver] = {
     "narrow": NarrowSolver(),
 }
 
+GROWING_SOLVERS: dict[str, GrowingSolver] = {
+    "dyspec": DySpecSolver(),
+    "specdecpp": SpecDecSolver(),
+    "assisted": AssistedSolver(),
+    "price": PriceSolver(),
+}
+"""Of trees that grow while they are drafted."""
+
+GROUPS = ("auto", "fixed", "grown")
+"""All solvers; those of one tree for all steps; those of a tree of its own for every step."""
+
 NO_SOLVER = "none"
 """Who proposes not to speculate."""
+
+MOST_CHILDREN = 8
+"""Of a node of a tree that grows."""
 
 _DEFAULT_DEPTH = 24
 _ROUNDS = 3
@@ -47,7 +76,8 @@ def solve(
 ) -> Plan:
     """The plan with the most tokens per millisecond that this profile supports.
 
-    solver, verifier  a name, or "auto" for the best of all that the profile has
+    solver, verifier  a name, or "auto" for the best of all that the profile has; a solver also
+                      "fixed" or "grown" (`GROUPS`)
     temperature       one that the profile measured; None: its first
     max_nodes         largest tree, root included; None: the largest that was measured
     max_depth         most levels below the root; None: 24
@@ -65,9 +95,10 @@ def solve(
     candidates = ranked(held)
     best = candidates[0]
     contest = next(one for one in held if one.verifier == best.verifier)
-    predicted = best.predicted.model_copy(update={"optimality_gap": contest.gap(best.tree)})
+    gap = None if best.grows else contest.gap(best.tree)
+    predicted = best.predicted.model_copy(update={"optimality_gap": gap})
     return Plan(
-        drafting=TreeDrafting(parents=best.tree.parents.tolist()),
+        drafting=best.drafting,
         verifier=best.verifier,
         sampling=sampling,
         predicted=predicted,
@@ -110,13 +141,15 @@ def rank_candidates(
 
 @dataclass(frozen=True)
 class Contest:
-    """One verifier's: what is known of it, and all trees that were graded under it."""
+    """One verifier's: what is known of it, and all that was graded under it."""
 
     verifier: str
     evidence: Evidence
     costs: StepCosts
     limits: Limits
     candidates: list[Candidate]
+    replays: Replays | None = None
+    """Recorded trees that growing ones were graded on, if any were."""
 
     def gap(self, tree: Tree) -> float:
         """By which fraction any tree within the limits could at most be faster than `tree`.
@@ -140,15 +173,25 @@ def contests(
     context: int | None = None,
 ) -> list[Contest]:
     """Each verifier's contest under `sampling`, by name; the other arguments as for `solve`."""
-    solvers = _solvers(solver)
+    fixed, growing = _solvers(solver)
     held = []
     for entry in _entries(profile, sampling, verifier):
         rule = GREEDY_RULE if sampling.temperature == 0 else entry.verifier
         costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
         limits = _limits(costs, max_nodes, max_depth)
         evidence = recorded(profile, entry)
-        graded = _graded(solvers, entry.verifier, evidence, costs, limits)
-        held.append(Contest(entry.verifier, evidence, costs, limits, graded))
+        graded = _graded(fixed or SOLVERS, entry.verifier, evidence, costs, limits)
+        contest = Contest(entry.verifier, evidence, costs, limits, graded)
+        if growing and VERIFIER_TRAITS[entry.verifier].grows:
+            replays = replays_of(profile, sampling, entry.verifier)
+            if replays is not None and replays.num_texts > 1:
+                contest = _with_grown(contest, growing, replays)
+        if not fixed:  # they were only to compare with
+            kept = [one for one in contest.candidates if one.grows or not one.speculates]
+            contest = replace(contest, candidates=kept)
+        held.append(contest)
+    if growing and not fixed and not any(one.replays for one in held):
+        raise PlannerError(_nothing_to_play(profile, sampling, solver, verifier))
     return held
 
 
@@ -156,8 +199,8 @@ def ranked(contests: list[Contest]) -> list[Candidate]:
     """All candidates, the best first; the lone root, the same under every verifier, once."""
     candidates = [candidate for contest in contests for candidate in contest.candidates]
     candidates.sort(key=_order)
-    lone = next(candidate for candidate in candidates if candidate.tree.num_nodes == 1)
-    return [c for c in candidates if c.tree.num_nodes > 1 or c is lone]
+    lone = next(candidate for candidate in candidates if not candidate.speculates)
+    return [c for c in candidates if c.speculates or c is lone]
 
 
 def sampling_at(profile: Profile, temperature: float | None) -> Sampling:
@@ -202,28 +245,92 @@ def _graded(
     return list(graded.values())
 
 
+def _with_grown(contest: Contest, solvers: dict[str, GrowingSolver], replays: Replays) -> Contest:
+    """The contest with trees that grow, graded crosswise against the fastest tree that drafts."""
+    drafting = [one for one in contest.candidates if one.speculates]
+    control = min(drafting, key=_order) if drafting else None
+    whole, *halves = (
+        _proposed(contest, solvers, texts) for texts in (replays, replays.half(0), replays.half(1))
+    )
+    grown = []
+    for key, settings in whole.items():
+        crossed = [half[key] for half in reversed(halves) if key in half]
+        if len(crossed) < len(halves):
+            continue
+        played = replays.played_by_halves(crossed, contest.costs)
+        if played is not None:
+            grown.append(
+                grade_grown(
+                    settings,
+                    played,
+                    replays,
+                    control=control,
+                    solver=key[0],
+                    verifier=contest.verifier,
+                )
+            )
+    return replace(contest, candidates=[*contest.candidates, *grown], replays=replays)
+
+
+def _proposed(
+    contest: Contest, solvers: dict[str, GrowingSolver], texts: Replays
+) -> dict[tuple[str, str], GrownDrafting]:
+    """By solver and name, from some texts."""
+    most = VERIFIER_TRAITS[contest.verifier].max_children or MOST_CHILDREN
+    estimates = GrowthEstimates(
+        replays=texts,
+        costs=contest.costs,
+        price_per_ms=min(contest.candidates, key=_order).tokens_per_ms,
+        max_children=min(most, texts.num_children),
+    )
+    return {
+        (solver, name): settings
+        for solver, each in solvers.items()
+        for name, settings in each.propose(estimates, contest.limits).items()
+    }
+
+
+def _nothing_to_play(profile: Profile, sampling: Sampling, solver: str, verifier: str) -> str:
+    if verifier != "auto" and not VERIFIER_TRAITS[verifier].grows:
+        growing = ", ".join(name for name, traits in VERIFIER_TRAITS.items() if traits.grows)
+        return (
+            f"verifier: got {verifier!r}, which cannot serve trees that grow while they are "
+            f"drafted (solver {solver!r}); choose one of {growing}, or another solver"
+        )
+    there = sorted({entry.verifier for entry in profile.replays if entry.sampling == sampling})
+    return (
+        f"solver: got {solver!r}, but at {sampling} the profile holds no recorded trees of "
+        f"{'any verifier' if verifier == 'auto' else repr(verifier)}"
+        f"{f' (of {there} only)' if there else ''}; profile again, or choose another solver"
+    )
+
+
 def _law(law: AcceptanceLaw, verifier: str) -> AcceptanceLaw:
     """`law` for as many children as the verifier serves."""
     return law.limited(VERIFIER_TRAITS[verifier].max_children)
 
 
-def _order(candidate: Candidate) -> tuple[float, int, bool, str, str, list[int]]:
+def _order(candidate: Candidate) -> tuple[float, int, bool, str, str, str]:
     return (
         -candidate.tokens_per_ms,
-        candidate.tree.num_nodes,
+        candidate.drafting.most_nodes,
         not VERIFIER_TRAITS[candidate.verifier].deterministic,
         candidate.verifier,
         candidate.solver,
-        candidate.tree.parents.tolist(),
+        candidate.drafting.model_dump_json(),
     )
 
 
-def _solvers(name: str) -> dict[str, Solver]:
-    if name == "auto":
-        return SOLVERS
-    if name not in SOLVERS:
-        raise PlannerError(f"solver: got {name!r}, expected auto or one of {', '.join(SOLVERS)}")
-    return {name: SOLVERS[name]}
+def _solvers(name: str) -> tuple[dict[str, Solver], dict[str, GrowingSolver]]:
+    """Of fixed trees, and of growing ones."""
+    if name in GROUPS:
+        return ({} if name == "grown" else SOLVERS), ({} if name == "fixed" else GROWING_SOLVERS)
+    if name in SOLVERS:
+        return {name: SOLVERS[name]}, {}
+    if name in GROWING_SOLVERS:
+        return {}, {name: GROWING_SOLVERS[name]}
+    known = ", ".join((*GROUPS[1:], *SOLVERS, *GROWING_SOLVERS))
+    raise PlannerError(f"solver: got {name!r}, expected auto or one of {known}")
 
 
 def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Acceptance]:

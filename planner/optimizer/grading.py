@@ -1,6 +1,13 @@
-"""What is a tree worth?  Every candidate is graded here, by the same two questions.
+"""What is a way of drafting worth?  Every candidate is graded here, by the same two questions.
 
-Tokens per step (from the recorded acceptance) over milliseconds per step (from the cost tables).
+Tokens per step over milliseconds per step.  A tree that every step drafts alike: tokens from the
+recorded acceptance, time from the cost tables.  Trees that grow while they are drafted: both from
+rounds played on recorded trees (`replay`), where tokens are noisier.  To stand beside each other,
+
+    tokens(grown) = tokens(control) * played(grown) / played(control),
+
+the control being a fixed tree under the same verifier: what the recorded trees happen to be better
+or worse than the texts at large moves both factors of the quotient alike, and drops out of it.
 """
 
 from __future__ import annotations
@@ -9,27 +16,65 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..plan import Estimate, Predicted
+from ..drafting import Drafting, TreeDrafting
+from ..plan import Estimate, Predicted, PredictedSteps
 from ..tree import Tree
 from .acceptance import Evidence
+from .bootstrap import interval
 from .cost import StepCosts, speedup
+from .estimates import around, product, relative
+from .replay import Played, Replays
+
+EXACTLY_ONE = Estimate(value=1.0, low=1.0, high=1.0)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A tree under a verifier, graded."""
+    """A way of drafting under a verifier, graded."""
 
     solver: str
     verifier: str
-    tree: Tree
+    drafting: Drafting
     tokens_per_step: Estimate
     step_ms: Estimate
     autoregressive_ms: Estimate
     speedup: Estimate
-    acceptance: np.ndarray
-    """float64 [k]: by rank, as it holds inside this tree."""
-    reach: np.ndarray
-    """float64 [n]: expected visits of each node per step."""
+    acceptance: np.ndarray | None = None
+    """float64 [k]: by rank, as it holds inside this tree; None where trees grow."""
+    reach: np.ndarray | None = None
+    """float64 [n]: expected visits of each node per step; likewise."""
+    played: Played | None = None
+    """The rounds that it was graded by, where trees grow."""
+
+    @property
+    def tree(self) -> Tree:
+        """The tree of every step.  Raises TypeError where trees grow."""
+        if isinstance(self.drafting, TreeDrafting):
+            return self.drafting.tree
+        raise TypeError(f"{self.drafting.kind}: every step has a tree of its own")
+
+    @property
+    def grows(self) -> bool:
+        """Is every step's tree decided on while it is drafted?"""
+        return not isinstance(self.drafting, TreeDrafting)
+
+    @property
+    def speculates(self) -> bool:
+        return self.drafting.most_nodes > 1
+
+    @property
+    def num_nodes(self) -> float:
+        """Verified by a step, on average."""
+        if self.played is None:
+            return float(self.drafting.most_nodes)
+        return float(self.played.sizes @ np.arange(len(self.played.sizes)))
+
+    @property
+    def depth(self) -> float:
+        """Levels below the root, on average."""
+        if self.played is None:
+            return float(self.tree.depth)
+        return float(self.played.depths @ np.arange(len(self.played.depths)))
 
     @property
     def tokens_per_ms(self) -> float:
@@ -44,8 +89,9 @@ class Candidate:
             step_ms=self.step_ms,
             autoregressive_ms=self.autoregressive_ms,
             speedup=self.speedup,
-            acceptance=self.acceptance.tolist(),
-            reach=self.reach.tolist(),
+            acceptance=None if self.acceptance is None else self.acceptance.tolist(),
+            reach=None if self.reach is None else self.reach.tolist(),
+            steps=None if self.played is None else _steps(self.played),
         )
 
 
@@ -63,13 +109,13 @@ def grade(
     """
     prediction = evidence.predict(tree)
     step = costs.step(tree)
-    gain = Estimate(value=1.0, low=1.0, high=1.0)  # a lone root is autoregressive decoding itself
+    gain = EXACTLY_ONE  # a lone root is autoregressive decoding itself
     if tree.num_nodes > 1:
         gain = speedup(prediction.tokens_per_step, step, costs.autoregressive)
     return Candidate(
         solver=solver,
         verifier=verifier,
-        tree=tree,
+        drafting=TreeDrafting(parents=tree.parents.tolist()),
         tokens_per_step=prediction.tokens_per_step,
         step_ms=step.estimate,
         autoregressive_ms=costs.autoregressive.estimate,
@@ -77,3 +123,63 @@ def grade(
         acceptance=prediction.acceptance,
         reach=prediction.reach,
     )
+
+
+def grade_grown(
+    drafting: Drafting,
+    played: Played,
+    replays: Replays,
+    *,
+    control: Candidate | None,
+    solver: str = "",
+    verifier: str = "",
+) -> Candidate:
+    """What trees grown by `drafting` would emit and cost, `played` being rounds of it, or of its
+    like, on `replays`.
+
+    control  a fixed tree under the same verifier, graded; None: the rounds played are all there is
+
+    Texts are the samples of the bootstrap, the same for both; the errors of the control, of the
+    quotient and of the measured times are added in squares on the logarithmic scale.
+    """
+    costs = played.costs
+    base = None if control is None else Played(replays.play(control.drafting), costs)
+    known = EXACTLY_ONE if control is None else control.tokens_per_step
+    tokens, ms = played.samples(), played.step_samples()
+    beside, value = np.ones_like(tokens), played.tokens_per_step
+    if base is not None:
+        beside, value = base.samples(), value / base.tokens_per_step
+    step, alone = played.step, costs.autoregressive.estimate
+    most, num_texts = float(drafting.most_nodes), replays.num_texts
+
+    def sampled(number: float, samples: np.ndarray) -> Estimate:
+        bounds = interval(samples, num_texts, least=number / most, most=number * most)
+        return around(number, *bounds)
+
+    return Candidate(
+        solver=solver,
+        verifier=verifier,
+        drafting=drafting,
+        tokens_per_step=product(known, sampled(value, tokens / beside)),
+        step_ms=product(sampled(step.ms, ms), relative(step.estimate)),
+        autoregressive_ms=alone,
+        speedup=product(
+            known, sampled(value / step.ms, tokens / beside / ms), relative(step.estimate), alone
+        ),
+        played=played,
+    )
+
+
+def _steps(played: Played) -> PredictedSteps:
+    return PredictedSteps(
+        nodes=_shares(played.sizes),
+        depth=_shares(played.depths),
+        draft_passes=played.passes_per_step,
+        discard_rate=played.discard_rate,
+        verification_rate=played.verification_rate,
+    )
+
+
+def _shares(shares: np.ndarray) -> list[float]:
+    """Up to the last that is not zero, to four digits."""
+    return [round(share, 4) for share in np.trim_zeros(shares, "b").tolist()]

@@ -105,7 +105,7 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, tmp_path, m
     again = []
     measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=again.append)
     assert calls == []
-    assert again == ["continuing an interrupted measurement: 8 pieces are done"]
+    assert again == ["continuing an interrupted measurement: 10 pieces are done"]
     discard_pieces(output)
     assert list(tmp_path.iterdir()) == []
 

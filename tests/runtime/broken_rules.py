@@ -57,4 +57,14 @@ class GreedyTarget(MostProbable):
         return super().verify(one_hot, q, drafts, rng)
 
 
+@dataclass(frozen=True)
+class Reranked(RecursiveRejection):
+    """Recursive rejection of children that were put in order of probability after sampling."""
+
+    def sample(self, q: Tensor, k: int, rng: Random) -> Tensor:
+        drafts = super().sample(q, k, rng)
+        order = q.gather(-1, drafts).argsort(dim=-1, descending=True)
+        return drafts.gather(-1, order)
+
+
 BROKEN = (DraftNotRenormalised(), UnlikelyDropped(), ResidualIsTarget(), GreedyTarget())

@@ -125,13 +125,18 @@ def test_the_exact_check_sees_a_biased_rule(rule):
     assert distance(*loop_law(3, rule, TREES["two children"], 2)) > 1e-3
 
 
-def chi_square(rule, parents, num_sequences: int) -> float:
+def chi_square(rule, policy, num_sequences: int, *, num_tokens: int = 5, seed: int = 2) -> float:
     """p-value of so many decoded texts of 3 tokens under the target's law, cells under 5 merged."""
-    num_tokens, num_new = 5, 3
-    target, draft = table(num_tokens, seed=2), table(num_tokens, seed=3, order=1)
+    num_new = 3
+    target, draft = table(num_tokens, seed=seed), table(num_tokens, seed=seed + 1, order=1)
     exact = autoregressive_law(target, num_new)
-    policy, rng = StaticTree(Tree(parents)), seeded_source(0, torch.device("cpu"))
-    session = Session(target, draft, verifier=rule, sampling=SAMPLING, rng=rng)
+    session = Session(
+        target,
+        draft,
+        verifier=rule,
+        sampling=SAMPLING,
+        rng=seeded_source(0, torch.device("cpu")),
+    )
     session.prefill(PROMPT)
     counts: Counter[tuple[int, ...]] = Counter()
     for _ in range(num_sequences):
@@ -154,8 +159,9 @@ def chi_square(rule, parents, num_sequences: int) -> float:
 @pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
 def test_sequences_follow_the_targets_law(rule):
     parents = TREES["chain of 3" if rule.max_children == 1 else "uneven levels"]
-    assert chi_square(rule, parents, NUM_SEQUENCES) > LEVEL
+    assert chi_square(rule, StaticTree(Tree(parents)), NUM_SEQUENCES) > LEVEL
 
 
 def test_the_statistical_check_sees_a_biased_rule():
-    assert chi_square(UnlikelyDropped(), TREES["uneven levels"], NUM_SEQUENCES // 4) < LEVEL
+    policy = StaticTree(Tree(TREES["uneven levels"]))
+    assert chi_square(UnlikelyDropped(), policy, NUM_SEQUENCES // 4) < LEVEL

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from planner import Plan, PlannerError, Profile, load, save
+from planner.plan import VERIFIER_TRAITS
 from planner.schema import write_atomically
 from planner.schemas import schema_json, schema_path
 
@@ -109,6 +110,63 @@ def test_wrong_values_in_a_plan_name_their_field(change, words, tmp_path):
     content = plan_content()
     change(content)
     assert words in fault(write(tmp_path / "plan.json", content))
+
+
+GREEDY = {"kind": "dyspec-greedy", "num_nodes": 8, "max_depth": 4, "max_children": 2}
+THRESHOLD = GREEDY | {"kind": "dyspec-threshold", "threshold": 0.1}
+STOPPING = {"kind": "stopping", "score": "confidence", "threshold": 0.5, "max_depth": 4}
+
+
+@pytest.mark.parametrize(
+    "drafting", [GREEDY, THRESHOLD, STOPPING, {"kind": "dynamic", "max_depth": 4}]
+)
+def test_plans_whose_trees_grow_come_back_equal_and_fit_the_schema(drafting, tmp_path):
+    content = plan_content() | {"drafting": drafting}
+    plan = load(write(tmp_path / "in.json", content))
+    assert plan.grows
+    assert plan.speculates
+    save(plan, tmp_path / "out.json")
+    assert load(tmp_path / "out.json") == plan
+    jsonschema.validate(
+        json.loads((tmp_path / "out.json").read_text()), json.loads(schema_json("plan"))
+    )
+    with pytest.raises(PlannerError, match=r"drafting.kind: got .*, expected 'tree'"):
+        _ = plan.tree
+
+
+@pytest.mark.parametrize(
+    ("drafting", "verifier", "words"),
+    [
+        ({}, "rrsw", "drafting.kind: missing"),
+        (GREEDY | {"num_nodes": 0}, "rrsw",
+         "drafting.num_nodes: got 0, expected greater than or equal to 1"),
+        (GREEDY | {"max_depth": 0}, "rrsw", "drafting.max_depth: got 0"),
+        (GREEDY | {"threshold": 0.1}, "rrsw", "drafting.threshold: unknown key"),
+        (THRESHOLD | {"threshold": 0.0}, "rrsw",
+         "drafting.threshold: got 0.0, expected greater than 0"),
+        (THRESHOLD | {"threshold": 1.0}, "rrsw",
+         "drafting.threshold: got 1.0, expected less than 1"),
+        (THRESHOLD | {"max_children": "all"}, "rrsw", "drafting.max_children: got 'all'"),
+        (STOPPING | {"threshold": 1.5}, "rrsw",
+         "drafting.threshold: got 1.5, expected less than 1"),
+        (STOPPING | {"score": "luck"}, "rrsw", "drafting.score: got 'luck'"),
+        (STOPPING | {"score": "head"}, "rrsw", "expected a head exactly where score is 'head'"),
+        (GREEDY, "kseq", "siblings can be drawn one at a time (chain, naive, topk, rrs, rrsw)"),
+        (GREEDY, "lookahead", "not 'lookahead'"),
+        (GREEDY, "spechub", "not 'spechub'"),
+        (GREEDY, "chain", "at most 1 children a node for verifier 'chain', not 2"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_of_growing_trees_name_their_field(drafting, verifier, words, tmp_path):
+    content = plan_content() | {"drafting": drafting, "verifier": verifier}
+    assert words in fault(write(tmp_path / "plan.json", content))
+
+
+@pytest.mark.parametrize("verifier", VERIFIER_TRAITS)
+def test_a_chain_may_end_early_with_every_verifier(verifier, tmp_path):
+    for drafting in (STOPPING, GREEDY | {"max_children": 1}):
+        content = plan_content() | {"drafting": drafting, "verifier": verifier}
+        assert load(write(tmp_path / "plan.json", content)).verifier == verifier
 
 
 @pytest.mark.parametrize(

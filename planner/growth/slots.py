@@ -1,0 +1,172 @@
+"""The places where a tree may grow next, by how often they are reached: the arrays of one step.
+
+A *slot* is the next sibling below a node: it becomes a child once it is filled.  Its value is the
+chance that decoding comes to it if every node accepted as its draft distribution says.  Filling
+the slot of value v with a candidate of drawn probability D leaves two slots behind:
+
+    below the new child, v D;    beside it, v (1 - D)        (DySpec, Algorithm 1)
+
+A value is settled before the slot's candidate is looked at, which keeps the output the target's.
+A slot is named by the node that it lies below: there is one a node, for the rank after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+
+class Heap(NamedTuple):
+    """Slots, the one of largest value first; among equals the one below the earlier node."""
+
+    size: np.ndarray
+    """int64 [1]"""
+    values: np.ndarray
+    """float64 [capacity]"""
+    nodes: np.ndarray
+    """int64 [capacity]"""
+
+
+class Nodes(NamedTuple):
+    """The tree so far."""
+
+    count: np.ndarray  # type: ignore[assignment]  # a tuple's own `count` is not needed
+    """int64 [1]"""
+    depths: np.ndarray
+    """int64 [num_nodes]"""
+    expanded: np.ndarray
+    """bool [num_nodes]"""
+    revealed: np.ndarray
+    """int64 [num_nodes]: children"""
+    drawn: np.ndarray
+    """float64 [num_nodes, max_children]; only what is revealed may be read"""
+    values: np.ndarray
+    """float64 [num_nodes]: of the slot that each node filled; the root's is 1"""
+
+
+class Requests(NamedTuple):
+    """An answer under way."""
+
+    count: np.ndarray  # type: ignore[assignment]  # a tuple's own `count` is not needed
+    """int64 [1]"""
+    nodes: np.ndarray
+    """int64 [2 num_nodes]"""
+    children: np.ndarray
+    """int64 [2 num_nodes]"""
+
+    def listed(self) -> list[tuple[int, int]]:
+        count = int(self.count[0])
+        return list(zip(self.nodes[:count].tolist(), self.children[:count].tolist(), strict=True))
+
+
+def new_heap(capacity: int) -> Heap:
+    """An empty one."""
+    return Heap(np.zeros(1, np.int64), np.zeros(capacity), np.zeros(capacity, np.int64))
+
+
+def new_nodes(num_nodes: int, max_children: int) -> Nodes:
+    """A lone root."""
+    return Nodes(
+        np.ones(1, np.int64),
+        np.zeros(num_nodes, np.int64),
+        np.zeros(num_nodes, bool),
+        np.zeros(num_nodes, np.int64),
+        np.full((num_nodes, max_children), np.nan),
+        np.ones(num_nodes),
+    )
+
+
+def new_requests(num_nodes: int) -> Requests:
+    """None yet: at most every node once for a child and once for a draft pass."""
+    return Requests(
+        np.zeros(1, np.int64), np.zeros(2 * num_nodes, np.int64), np.zeros(2 * num_nodes, np.int64)
+    )
+
+
+def fill_drawn(nodes: Nodes, at: Sequence[int], drawn: np.ndarray) -> None:
+    """Write what a draft pass over `at` found, float64 [w, at least max_children]."""
+    places = np.asarray(at, np.int64)
+    nodes.drawn[places] = drawn[:, : nodes.drawn.shape[1]]
+    nodes.expanded[places] = True
+
+
+@njit(cache=True)
+def fill_lone_root(nodes: Nodes) -> None:
+    """Back to a lone root that is not expanded."""
+    nodes.count[0] = 1
+    nodes.expanded[:] = False
+    nodes.revealed[:] = 0
+
+
+@njit(cache=True)
+def push(heap: Heap, value: float, node: int) -> None:
+    """Add a slot, unless it is never reached (or NaN)."""
+    if not value > 0.0:
+        return
+    place = heap.size[0]
+    heap.size[0] += 1
+    while place > 0:
+        above = (place - 1) // 2
+        if not _before(value, node, heap.values[above], heap.nodes[above]):
+            break
+        heap.values[place] = heap.values[above]
+        heap.nodes[place] = heap.nodes[above]
+        place = above
+    heap.values[place] = value
+    heap.nodes[place] = node
+
+
+@njit(cache=True)
+def pop(heap: Heap) -> tuple[float, int]:
+    """Take the first slot out of a heap that is not empty: (value, node)."""
+    top_value, top_node = heap.values[0], heap.nodes[0]
+    heap.size[0] -= 1
+    size = heap.size[0]
+    value, node = heap.values[size], heap.nodes[size]
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _before(
+            heap.values[child + 1], heap.nodes[child + 1], heap.values[child], heap.nodes[child]
+        ):
+            child += 1
+        if not _before(heap.values[child], heap.nodes[child], value, node):
+            break
+        heap.values[place] = heap.values[child]
+        heap.nodes[place] = heap.nodes[child]
+        place = child
+    heap.values[place] = value
+    heap.nodes[place] = node
+    return top_value, top_node
+
+
+@njit(cache=True)
+def _before(value: float, node: int, other_value: float, other_node: int) -> bool:
+    return value > other_value or (value == other_value and node < other_node)
+
+
+@njit(cache=True)
+def ask(requests: Requests, node: int, children: int) -> None:
+    """Add a request; a further child of the node asked for last joins that request."""
+    last = requests.count[0] - 1
+    if last >= 0 and requests.nodes[last] == node and requests.children[last] > 0:
+        requests.children[last] += children
+        return
+    requests.nodes[last + 1] = node
+    requests.children[last + 1] = children
+    requests.count[0] += 1
+
+
+@njit(cache=True)
+def reveal(nodes: Nodes, node: int, value: float = np.nan) -> int:
+    """Fill the slot of `value` below `node`; returns the number of the child, whose drawn value may
+    be read from now on."""
+    child = nodes.count[0]
+    nodes.count[0] += 1
+    nodes.depths[child] = nodes.depths[node] + 1
+    nodes.values[child] = value
+    nodes.revealed[node] += 1
+    return child

@@ -1,0 +1,68 @@
+"""Settings for DySpec's rules: greedy with a budget, and level by level with a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..drafting import GreedyDrafting, GrownDrafting, ThresholdDrafting
+from .growing import GrowthEstimates, climbed
+from .problem import Limits
+
+SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256)
+DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
+THRESHOLDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+
+@dataclass(frozen=True)
+class DySpecSolver:
+    """The best budget and the best threshold, each with its depth, that a search finds.
+
+    Also the threshold that prices time for verification alone: a slot of value v is worth a node if
+    v exceeds price * t' (`verifying_threshold`).  It takes drafting for free, which it seldom is.
+    """
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
+            return {}  # chains are another solver's
+        priced = verifying_threshold(estimates, limits)
+
+        def greedy(num_nodes: int, max_depth: int) -> GreedyDrafting:
+            return GreedyDrafting(
+                num_nodes=num_nodes, max_depth=max_depth, max_children=estimates.max_children
+            )
+
+        def threshold(threshold: float, max_depth: int) -> ThresholdDrafting:
+            return ThresholdDrafting(
+                threshold=threshold,
+                num_nodes=limits.max_nodes,
+                max_depth=max_depth,
+                max_children=estimates.max_children,
+            )
+
+        sizes = [size for size in SIZES if size < limits.max_nodes] + [limits.max_nodes]
+        depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
+        middle = depths[len(depths) // 2]
+        budget = climbed(
+            lambda point: estimates.rate(greedy(**point)),
+            {"num_nodes": sizes, "max_depth": depths},
+            {"num_nodes": sizes[len(sizes) // 2], "max_depth": middle},
+        )
+        level = climbed(
+            lambda point: estimates.rate(threshold(**point)),
+            {"threshold": [priced, *THRESHOLDS], "max_depth": depths},
+            {"threshold": priced, "max_depth": middle},
+        )
+        found: dict[str, GrownDrafting] = {
+            "greedy": greedy(**budget),
+            "threshold": threshold(**level),
+            "priced threshold": threshold(priced, limits.max_depth),
+        }
+        return {name: each for name, each in found.items() if estimates.rate(each) > -np.inf}
+
+
+def verifying_threshold(estimates: GrowthEstimates, limits: Limits) -> float:
+    """C = price * t', inside (0, 1)."""
+    threshold = estimates.price_per_ms * estimates.node_ms(limits.max_nodes)
+    return round(min(max(threshold, 1e-3), 0.99), 4)

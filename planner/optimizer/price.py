@@ -1,0 +1,87 @@
+"""Settings for the rule that prices time: tables from recorded trees, prices by search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..drafting import GrownDrafting, PriceDrafting
+from .growing import GrowthEstimates, climbed
+from .price_tables import KNOTS, fitted_tables
+from .problem import Limits
+
+NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3)
+LOOKAHEADS = (0.7, 1.0, 1.4, 2.0)
+MAX_DEPTH = 20
+"""Deeper trees than are recorded need not be tried."""
+
+_ROUNDS = 4
+_CLOSE = 1e-3
+
+
+@dataclass(frozen=True)
+class PriceSolver:
+    """The price of time is the rate at which tokens come when it is paid: a fixed point.
+
+    From the best rate known, rounds are played at that price, which is then set to the rate they
+    reach, until it stays.  The node price and the lookahead, for which theory has rough guesses
+    only (price * t', 1 to 1.6), are searched on the way.
+    """
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
+            return {}
+        base = self._priced_by_costs(estimates, limits)
+        price = base.price_per_ms
+
+        def priced(node_price: float, lookahead: float) -> PriceDrafting:
+            return base.model_copy(
+                update={
+                    "price_per_ms": price, "node_price": node_price, "lookahead": lookahead
+                }
+            )  # fmt: skip
+
+        point = {"node_price": base.node_price, "lookahead": base.lookahead}
+        best, best_rate = base, estimates.rate(base)
+        for _ in range(_ROUNDS):
+            before, price = price, max(best_rate, base.price_per_ms)
+            point = climbed(
+                lambda point: estimates.rate(priced(**point)),
+                {"node_price": NODE_PRICES, "lookahead": LOOKAHEADS},
+                point,
+                rounds=1,
+            )
+            rate = estimates.rate(priced(**point))
+            if rate > best_rate:
+                best, best_rate = priced(**point), rate
+            if abs(price / before - 1) < _CLOSE:
+                break
+        return {"price": best} if best_rate > -np.inf else {}
+
+    def _priced_by_costs(self, estimates: GrowthEstimates, limits: Limits) -> PriceDrafting:
+        costs, num_nodes = estimates.costs, limits.max_nodes
+        widest = min(costs.draft.last, num_nodes)
+        tables = fitted_tables(estimates.replays.recorded, estimates.max_children)
+        node_price = estimates.price_per_ms * estimates.node_ms(num_nodes)
+        return PriceDrafting(
+            num_nodes=num_nodes,
+            max_depth=min(limits.max_depth, MAX_DEPTH),
+            max_children=estimates.max_children,
+            price_per_ms=estimates.price_per_ms,
+            node_price=round(min(node_price, 0.9), 4),
+            lookahead=1.0,
+            draft_root_ms=costs.draft_root.ms,
+            draft_ms=_rounded(
+                [costs.draft_ms(max(w, costs.draft.first)) for w in range(1, widest + 1)]
+            ),
+            verify_ms=_rounded(estimates.verify_ms(num_nodes)),
+            knots=list(KNOTS),
+            before=[_rounded(row) for row in tables.before],
+            after=[_rounded(row) for row in tables.after],
+            ahead=[_rounded(row) for row in tables.ahead],
+        )
+
+
+def _rounded(numbers: np.ndarray | list[float]) -> list[float]:
+    return [round(float(number), 4) for number in numbers]

@@ -1,0 +1,81 @@
+"""Settings for chains that end when the next token is unlikely to be accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..drafting import DynamicDrafting, GrownDrafting, StoppingDrafting
+from .growing import GrowthEstimates, climbed
+from .price_tables import fitted_tables
+from .problem import Limits
+
+SCORES = ("confidence", "entropy", "probability")
+"""That need no trained head."""
+
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+DEPTHS = (1, 2, 3, 4, 6, 8, 12, 20)
+
+ASSISTED_TOKENS, ASSISTED_CONFIDENCE = 20, 0.4
+"""Hugging Face's defaults."""
+
+
+@dataclass(frozen=True)
+class SpecDecSolver:
+    """SpecDec++'s rule for each score: the best threshold that a search finds.
+
+    It starts where the costs put it (`stopping_threshold`).
+    """
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        longest = min(limits.max_depth, limits.max_nodes - 1)
+        if longest < 1:
+            return {}
+        priced = stopping_threshold(estimates)
+
+        def stopping(score: str, threshold: float, max_depth: int) -> StoppingDrafting:
+            return StoppingDrafting.model_validate(
+                {"score": score, "threshold": threshold, "max_depth": max_depth}
+            )
+
+        depths = [depth for depth in DEPTHS if depth < longest] + [longest]
+        best = climbed(
+            lambda point: estimates.rate(stopping(**point)),
+            {"score": SCORES, "threshold": [priced, *THRESHOLDS], "max_depth": depths},
+            {"score": SCORES[0], "threshold": priced, "max_depth": longest},
+        )
+        return {"stopping": stopping(**best)}
+
+
+@dataclass(frozen=True)
+class AssistedSolver:
+    """Hugging Face's assisted generation: as it is by default, and with its heuristic schedule."""
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        longest = min(limits.max_depth, limits.max_nodes - 1)
+        if longest < 1:
+            return {}
+        ways = {"constant": ASSISTED_TOKENS, "heuristic": 5}
+        return {
+            schedule: DynamicDrafting.model_validate(
+                {
+                    "max_depth": longest,
+                    "confidence": ASSISTED_CONFIDENCE,
+                    "num_tokens": num_tokens,
+                    "schedule": schedule,
+                }
+            )
+            for schedule, num_tokens in ways.items()
+        }
+
+
+def stopping_threshold(estimates: GrowthEstimates) -> float:
+    """h = 1 - price * (c1 + t') / a, inside (0, 1).
+
+    One more token costs a draft pass c1 and a node's verification t', and is emitted with the
+    chance that all before it are accepted, times its own mean chance a.
+    """
+    costs = estimates.costs
+    accepted = fitted_tables(estimates.replays.recorded, 1).ahead[1, 0]
+    ms = costs.draft_ms(1) + estimates.node_ms(min(costs.max_nodes, 20))
+    needed = estimates.price_per_ms * ms / max(accepted, 1e-3)
+    return round(min(max(1 - needed, 0.01), 0.99), 4)

@@ -1,0 +1,269 @@
+"""From prompts to a trained acceptance head: texts, labels, training, trial; resumable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from planner.head import HeadCard, HeadData, HeadShape, HeadTraining
+from planner.profile import Sampling
+from planner.schema import PlannerError
+from runtime.checks import check_length, checked_prompt
+from runtime.decode import prompt_seed
+from runtime.heads import (
+    AcceptanceHead,
+    Checkpoint,
+    LabelledText,
+    checked_pair,
+    evaluate,
+    hidden_size_of,
+    label_texts,
+    learning_rate_for,
+    num_steps_of,
+    thinned,
+    train,
+    weights_sha256,
+)
+from runtime.machine import describe_execution, describe_machine
+from runtime.models import HiddenModel, LanguageModel
+
+from .continuations import sample_continuations
+from .journal import Journal, Piece
+
+TEXTS_AT_ONCE = 64
+"""Texts that are written, labelled and kept together: what an interruption can cost."""
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """What to train, on how much, and how."""
+
+    sampling: Sampling
+    num_texts: int = 512
+    num_tokens: int = 128
+    held_out: float = 0.25
+    """Share of the prompts that the head is not trained on but tried."""
+    depth: int = 3
+    reject_weight: float = 6.0
+    mix: float | None = 0.15
+    """See `planner.head.HeadTraining`."""
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float | None = None
+    """None: the paper's, carried over to the draft's hidden size and the number of steps."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Numbers of the prompts on either side."""
+
+    training: list[int]
+    held_out: list[int]
+
+
+def make_head(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    settings: HeadSettings,
+    *,
+    output: str | Path | None = None,
+    report_line: Callable[[str], None] = lambda line: None,
+) -> tuple[AcceptanceHead, HeadCard]:
+    """Train a head for `draft` beside `target` and try it on prompts that it has not seen.
+
+    prompts  token ids; the target continues them in turn until there are `num_texts` texts, at
+             temperature 0 once each
+    output   where the head is going to be written: finished pieces are kept beside it, and an
+             interrupted run with the same settings continues there and ends with the same head;
+             once that is safely written, call `discard_pieces(output)`
+
+    Progress goes to stderr.  Raises PlannerError for models that do not share a vocabulary, fewer
+    than two prompts, prompts that are empty, too long or outside the vocabulary.
+    """
+    reading = checked_pair(target, draft)
+    checked = _checked(target, draft, prompts, settings)
+    identity = _identity(target, draft, checked, settings)
+    texts = _texts(target, draft, checked, settings, Journal(output, identity), report_line)
+    split = _split(len(checked), settings)
+    seen = [text for text in texts if text.prompt_index in set(split.training)]
+    unseen = [text for text in texts if text.prompt_index in set(split.held_out)]
+    if not seen or not unseen:
+        raise PlannerError(
+            f"num_texts: got {settings.num_texts} texts behind {len(checked)} prompts, expected "
+            "some on either side of the split; raise it to the number of prompts"
+        )
+    shape, training = _plan(reading, seen, settings)
+    journal = Journal(output, identity | {"training": training.model_dump()} | shape.model_dump())
+    head, losses = train(reading, seen, shape, training, checkpoint=_checkpoint(journal))
+    mean = float(np.concatenate([text.labels for text in seen]).mean(dtype=np.float64))
+    report_line(f"trying the head on {len(unseen)} texts behind {len(split.held_out)} prompts")
+    card = HeadCard(
+        target=target.info,
+        draft=draft.info,
+        sampling=settings.sampling,
+        shape=shape,
+        training=training,
+        data=_described(checked, seen, unseen, mean),
+        losses=thinned(losses),
+        evaluation=evaluate(
+            head, target, reading, unseen, settings.sampling,
+            mean_acceptance=mean, seed=settings.seed,
+        ),
+        machine=describe_machine(target.device),
+        execution=describe_execution(draft),
+        weights_sha256=weights_sha256(head),
+    )  # fmt: skip
+    return head, card
+
+
+def _checked(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    settings: HeadSettings,
+) -> list[list[int]]:
+    if len(prompts) < 2:
+        raise PlannerError(
+            f"prompts: got {len(prompts)}, expected at least 2: one to train on and one to try"
+        )
+    checked = []
+    for index, prompt in enumerate(prompts):
+        try:
+            checked.append(checked_prompt(prompt, target.vocab_size))
+            check_length(len(prompt), settings.num_tokens, [target, draft])
+        except PlannerError as error:
+            raise PlannerError(f"prompts[{index}]: {error}") from None
+    return checked
+
+
+def _identity(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: list[list[int]],
+    settings: HeadSettings,
+) -> dict[str, object]:
+    """Everything that the texts and their labels depend on."""
+    return {
+        "what": "texts for a head",
+        "target": target.info.model_dump(),
+        "draft": draft.info.model_dump(),
+        "machine": describe_machine(target.device).model_dump(),
+        "execution": [describe_execution(model).model_dump() for model in (target, draft)],
+        "prompts": prompts,
+        "sampling": settings.sampling.model_dump(),
+        "num_texts": settings.num_texts,
+        "num_tokens": settings.num_tokens,
+        "held_out": settings.held_out,
+        "seed": settings.seed,
+    }
+
+
+def _texts(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: list[list[int]],
+    settings: HeadSettings,
+    journal: Journal,
+    report_line: Callable[[str], None],
+) -> list[LabelledText]:
+    """Written and labelled in pieces; the seed of each piece is its own."""
+    num_texts = settings.num_texts
+    if settings.sampling.temperature == 0:  # a second text would be the first again
+        num_texts = min(num_texts, len(prompts))
+    if journal.num_pieces:
+        report_line(f"continuing an interrupted run: {journal.num_pieces} pieces are done")
+    texts: list[LabelledText] = []
+    firsts = range(0, num_texts, TEXTS_AT_ONCE)
+    for number, first in enumerate(tqdm(firsts, unit="piece", desc="texts")):
+        indices = [i % len(prompts) for i in range(first, min(first + TEXTS_AT_ONCE, num_texts))]
+
+        def measure(indices: list[int] = indices, number: int = number) -> Piece:
+            chosen = [prompts[index] for index in indices]
+            seeds = [prompt_seed(settings.seed, 2 * number + which) for which in (1, 2)]
+            responses = sample_continuations(
+                target, chosen, settings.sampling, settings.num_tokens, seeds[0]
+            )
+            labelled = label_texts(
+                target, draft, chosen, responses, settings.sampling,
+                seed=seeds[1], prompt_indices=indices,
+            )  # fmt: skip
+            return _packed(labelled)
+
+        texts += _unpacked(journal.piece(f"texts-{number}", measure), prompts)
+    return texts
+
+
+def _packed(texts: list[LabelledText]) -> Piece:
+    return {
+        "prompt_index": np.array([text.prompt_index for text in texts]),
+        "num_tokens": np.array([len(text) for text in texts]),
+        "responses": np.concatenate([text.response for text in texts]),
+        "drafts": np.concatenate([text.drafts for text in texts]),
+        "labels": np.concatenate([text.labels for text in texts]),
+    }
+
+
+def _unpacked(piece: Piece, prompts: list[list[int]]) -> list[LabelledText]:
+    ends = np.cumsum(piece["num_tokens"])[:-1]
+    rows = [np.split(piece[name], ends) for name in ("responses", "drafts", "labels")]
+    return [
+        LabelledText(tuple(prompts[index]), index, *arrays)
+        for index, *arrays in zip(piece["prompt_index"].tolist(), *rows, strict=True)
+    ]
+
+
+def _split(num_prompts: int, settings: HeadSettings) -> _Split:
+    order = np.random.default_rng(settings.seed).permutation(num_prompts).tolist()
+    count = min(max(1, round(settings.held_out * num_prompts)), num_prompts - 1)
+    return _Split(training=sorted(order[count:]), held_out=sorted(order[:count]))
+
+
+def _plan(
+    draft: HiddenModel, texts: list[LabelledText], settings: HeadSettings
+) -> tuple[HeadShape, HeadTraining]:
+    size = hidden_size_of(draft, texts[0].prompt)
+    rate = settings.learning_rate
+    if rate is None:
+        steps = num_steps_of(len(texts), settings.epochs, settings.batch_size)
+        rate = learning_rate_for(size, steps)
+    return HeadShape(hidden_size=size, depth=settings.depth), HeadTraining(
+        reject_weight=settings.reject_weight,
+        mix=settings.mix,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=rate,
+        seed=settings.seed,
+    )
+
+
+def _checkpoint(journal: Journal) -> Checkpoint | None:
+    if journal.folder is None:
+        return None
+    try:
+        journal.folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise PlannerError(f"{journal.folder}: cannot be made: {error.strerror}") from None
+    return Checkpoint(journal.folder / "training.checkpoint")
+
+
+def _described(
+    prompts: list[list[int]], seen: list[LabelledText], unseen: list[LabelledText], mean: float
+) -> HeadData:
+    return HeadData(
+        prompts_sha256=sha256(json.dumps(prompts).encode()).hexdigest(),
+        num_prompts=len({text.prompt_index for text in seen}),
+        num_texts=len(seen),
+        num_tokens=sum(map(len, seen)),
+        mean_acceptance=mean,
+        held_out_prompts=len({text.prompt_index for text in unseen}),
+        held_out_texts=len(unseen),
+        held_out_tokens=sum(map(len, unseen)),
+    )

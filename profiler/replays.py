@@ -1,0 +1,314 @@
+"""Trees drafted at every position of the target's texts, given those texts: see `profile.Replay`.
+
+All positions of a text are drafted together: the text stands in the draft's cache once, and the
+nodes of many trees behind it, each seeing its own text and its own ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from planner.growth.base import FEATURES
+from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
+from planner.profile import Replay, ReplayArrays, ReplayedPrompt, Sampling
+from runtime.cache import RowCache
+from runtime.candidates import drawn_values, features
+from runtime.models import LanguageModel
+from runtime.randomness import Source, seeded_source
+from runtime.sampling import distribution
+from runtime.verifiers import VERIFIERS
+
+from .acceptance import distributions_along
+from .journal import Piece
+from .replay_chances import Chances
+from .replay_draws import DRAWS
+
+EXPANDED_AT_ONCE = 2
+"""Nodes of each tree in one draft pass behind the first: the fewer, the better they are chosen."""
+
+TREES_AT_ONCE = {"cpu": 32, "cuda": 512}
+"""Trees whose nodes stand in the cache together: each of them is masked for all others."""
+
+LEAST_VALUE = 1e-4
+"""Places that are reached more seldom are not worth a draft pass."""
+
+MAX_LEVELS = 24
+"""Levels below the root to which it is recorded what is accepted."""
+
+SEEN = ("max_probability", "entropy", "collision")
+"""Features that need no head."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """How much of the trees is recorded."""
+
+    num_expanded: int = 41
+    """Draft distributions of each tree."""
+    num_children: int = 8
+    """Candidates below each of them."""
+
+
+def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
+    """Whose trees are recorded under `sampling`, by default."""
+    return (GREEDY_RULE,) if sampling.temperature == 0 else ("rrsw",)
+
+
+@torch.inference_mode()
+def record_replays(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    texts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    verifier: str,
+    *,
+    width: Width,
+    seed: int,
+) -> Piece:
+    """Trees at every position of `texts`, which the target itself wrote behind `prompts`.
+
+    verifier  one of `DRAWS`; at temperature 0 it must be the greedy rule
+
+    Returns the arrays of `planner.profile.ReplayArrays` by name, and "num_positions" int64 [texts].
+    """
+    source = seeded_source(seed, target.device)
+    chances = Chances(target.device)
+    parts = []
+    for prompt, text in zip(prompts, texts, strict=True):
+        p, q = distributions_along(target, draft, prompt, text, sampling)
+        parts += _replayed_text(
+            draft, prompt, text, p, q, sampling, verifier, width, chances, source
+        )
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    sizes = arrays.pop("sizes")
+    arrays["first"] = np.concatenate(([0], np.cumsum(sizes)))
+    arrays["num_positions"] = np.array([len(text) for text in texts])
+    return arrays
+
+
+def replay_entry(
+    piece: Piece, sampling: Sampling, verifier: str, width: Width
+) -> tuple[Replay, dict[str, np.ndarray]]:
+    """The profile's entry for what `record_replays` returned, and the arrays that it names."""
+    prefix = f"{str(sampling).replace(' ', ',')}/{verifier}/replay"
+    entry = Replay(
+        sampling=sampling,
+        verifier=verifier,
+        num_children=piece["drawn"].shape[1],
+        num_expanded=width.num_expanded,
+        prompts=[
+            ReplayedPrompt(prompt=index, num_positions=int(count))
+            for index, count in enumerate(piece["num_positions"])
+        ],
+        arrays=prefix,
+    )
+    return entry, {f"{prefix}/{name}": piece[name] for name in ReplayArrays._fields}
+
+
+def _replayed_text(
+    draft: LanguageModel,
+    prompt: Sequence[int],
+    text: Sequence[int],
+    p: Tensor,
+    q: Tensor,
+    sampling: Sampling,
+    verifier: str,
+    width: Width,
+    chances: Chances,
+    source: Source,
+) -> list[dict[str, np.ndarray]]:
+    """One text's trees, some at a time.  p, q float [N, V] in front of each of its N tokens."""
+    read = torch.tensor([*prompt, *text[:-1]], device=draft.device)
+    cache = draft.new_cache(len(read))
+    draft.forward(read, torch.arange(len(read), device=draft.device), cache, num_logits=0)
+    tokens = torch.tensor(text, device=p.device)
+    some = TREES_AT_ONCE.get(p.device.type, TREES_AT_ONCE["cuda"])
+    parts = []
+    for start in range(0, len(text), some):
+        places = range(start, min(start + some, len(text)))
+        trees = _Trees(
+            draft, cache, len(prompt), places, p, q, tokens, sampling, verifier, width, chances
+        )
+        trees.grow(source)
+        trees.note_chances()
+        parts.append(trees.arrays(source))
+        cache.rewind(len(read))
+    return parts
+
+
+class _Trees:
+    """The trees at some positions of one text while they grow, best places first.
+
+    Everything is by tree and row, a row being an expanded node; G trees, R rows at most, K
+    candidates.  The root's row 0 stands at the token in front of its position.
+    """
+
+    def __init__(
+        self,
+        draft: LanguageModel,
+        cache: RowCache,
+        num_prompt: int,
+        places: range,
+        p: Tensor,
+        q: Tensor,
+        text: Tensor,
+        sampling: Sampling,
+        verifier: str,
+        width: Width,
+        chances: Chances,
+    ) -> None:
+        self._draft, self._cache = draft, cache
+        self._p, self._q, self._text = p, q, text
+        self._sampling = Sampling(temperature=1.0) if sampling.temperature == 0 else sampling
+        self._verifier, self._width, self._chances = verifier, width, chances
+        self._read = cache.length
+        size = (len(places), width.num_expanded)
+        most = min(width.num_children, p.shape[-1])
+        wide = (*size, most)
+        device = p.device
+        self._places = torch.arange(places.start, places.stop, device=device)
+        self._roots = self._places + num_prompt - 1
+        self._rooms = draft.max_positions - 1 - self._roots
+        self._sizes = torch.zeros(size[0], dtype=torch.long, device=device)
+        self._candidates = torch.zeros(wide, dtype=torch.long, device=device)
+        self._drawn = torch.zeros(wide, dtype=torch.float64, device=device)
+        self._values = torch.zeros(wide, dtype=torch.float64, device=device)
+        self._child = torch.full(wide, -1, device=device)
+        self._taken = torch.full(size, -1, device=device)
+        self._on_text = torch.zeros(size, dtype=torch.bool, device=device)
+        self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
+        self._depths = torch.zeros(size, dtype=torch.long, device=device)
+        self._cache_rows = torch.zeros((*size, size[1]), dtype=torch.long, device=device)
+        """Rows in the cache of the ancestors of each row, its own last, by depth below the root."""
+
+    def grow(self, source: Source) -> None:
+        """Draft until the trees are as wide as wanted."""
+        trees = torch.arange(len(self._places), device=self._places.device)
+        self._on_text[:, 0] = True
+        certain = torch.ones(len(trees), dtype=torch.float64, device=trees.device)
+        self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain, source)
+        while int(self._sizes.min()) < self._width.num_expanded:
+            trees, parents, ranks = self._best_places()
+            if len(trees) == 0:
+                break
+            self._draft_below(trees, parents, ranks, source)
+
+    def note_chances(self) -> None:
+        """Learn from what was accepted, for the trees to come."""
+        self._chances.note(self._drawn[self._on_text], self._taken[self._on_text])
+
+    def arrays(self, source: Source) -> dict[str, np.ndarray]:
+        """As in `planner.profile.Replay`, with "sizes" int64 [trees] instead of "first"."""
+        rows = torch.arange(self._width.num_expanded, device=self._sizes.device)
+        there = rows[None, :] < self._sizes[:, None]
+        return {
+            "sizes": self._sizes.cpu().numpy(),
+            "drawn": self._drawn[there].float().cpu().numpy(),
+            "child": self._child[there].to(torch.int8).cpu().numpy(),
+            "taken": self._taken[there].to(torch.int8).cpu().numpy(),
+            "features": self._features[there].float().cpu().numpy(),
+            "path": self._paths(source).to(torch.int8).cpu().numpy(),
+        }
+
+    def _paths(self, source: Source) -> Tensor:
+        """int64 [G, MAX_LEVELS]: ranks accepted one below the other, -1 behind the last.
+
+        Behind what was expanded the draft's distribution is that along the text, and the children
+        are drawn anew.
+        """
+        trees = torch.arange(len(self._places), device=self._places.device)
+        rows = torch.zeros_like(trees)
+        paths = torch.full((len(trees), MAX_LEVELS), -1, device=trees.device)
+        for level in range(MAX_LEVELS):
+            here = self._places[trees] + level < len(self._text)
+            trees, rows = trees[here], rows[here]
+            if len(trees) == 0:
+                break
+            ranks = self._taken[trees, rows]
+            fresh = rows < 0
+            ranks[fresh] = self._drawn_at(self._places[trees[fresh]] + level, source)[1]
+            paths[trees, level] = ranks
+            on = ranks >= 0
+            below = torch.where(rows >= 0, self._child[trees, rows, ranks.clamp(min=0)], -1)
+            trees, rows = trees[on], below[on]
+        return paths
+
+    def _drawn_at(self, places: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+        """Children of on-text nodes at `places`, and the ranks accepted: see `replay_draws`."""
+        draw, most = DRAWS[self._verifier], self._candidates.shape[-1]
+        if len(places) == 0:
+            return places[:, None].expand(0, most), places
+        return draw(self._p[places], self._q[places], self._text[places], most, source)
+
+    def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
+        flat = self._values.flatten(1)
+        values, where = flat.topk(min(EXPANDED_AT_ONCE, flat.shape[1]), dim=-1)
+        left = self._width.num_expanded - self._sizes
+        order = torch.arange(values.shape[1], device=values.device)
+        wanted = (values >= LEAST_VALUE) & (order[None, :] < left[:, None])
+        trees = wanted.nonzero()[:, 0]
+        most = self._values.shape[-1]
+        return trees, where[wanted] // most, where[wanted] % most
+
+    def _draft_below(self, trees: Tensor, parents: Tensor, ranks: Tensor, source: Source) -> None:
+        """One draft pass over the candidates at `ranks` of rows `parents`, which become rows."""
+        order = torch.arange(len(trees), device=trees.device)
+        first = torch.searchsorted(trees, trees)  # trees ascend: the first of the same tree
+        rows = self._sizes[trees] + order - first
+        depths = self._depths[trees, parents] + 1
+        self._depths[trees, rows] = depths
+        self._child[trees, parents, ranks] = rows
+        self._on_text[trees, rows] = (
+            self._on_text[trees, parents] & (self._taken[trees, parents] == ranks)
+        )  # fmt: skip
+        above = self._cache_rows[trees, parents]
+        above[order, depths - 1] = self._cache.length + order
+        self._cache_rows[trees, rows] = above
+        logits = self._draft.forward(
+            self._candidates[trees, parents, ranks],
+            self._roots[trees] + depths,
+            self._cache,
+            self._visible(trees, depths, above),
+        )
+        values = self._values[trees, parents, ranks]
+        self._values[trees, parents, ranks] = 0
+        self._expand(trees, rows, distribution(logits, self._sampling), values, source)
+
+    def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
+        """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
+        total = self._cache.length + len(trees)
+        places = torch.arange(total, device=trees.device)
+        visible = (places[None, :] <= self._roots[trees, None]) & (places < self._read)
+        levels = torch.arange(above.shape[1], device=trees.device)
+        own = above[torch.arange(len(trees), device=trees.device), depths - 1]
+        ancestors = torch.where(levels[None, :] < depths[:, None], above, own[:, None])
+        return visible.scatter_(1, ancestors, True)
+
+    def _expand(
+        self, trees: Tensor, rows: Tensor, q: Tensor, values: Tensor, source: Source
+    ) -> None:
+        """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
+        most = self._candidates.shape[-1]
+        candidates = VERIFIERS[self._verifier].sample(q, most, source)
+        places = self._places[trees] + self._depths[trees, rows]
+        on_text = self._on_text[trees, rows] & (places < len(self._text))
+        self._on_text[trees, rows] = on_text
+        given, taken = self._drawn_at(places[on_text], source)
+        candidates[on_text] = given
+        self._taken[trees[on_text], rows[on_text]] = taken
+        drawn = drawn_values(q, candidates, distinct=VERIFIER_TRAITS[self._verifier].distinct)
+        self._candidates[trees, rows] = candidates
+        self._drawn[trees, rows] = drawn
+        self._features[trees, rows] = features(q, SEEN).to(self._features.dtype)
+        accepted = self._chances.of(drawn)
+        passed = torch.cat((torch.ones_like(drawn[:, :1]), 1 - accepted[:, :-1]), -1).cumprod(-1)
+        room = self._depths[trees, rows] < self._rooms[trees]
+        self._values[trees, rows] = values[:, None] * passed * accepted * room[:, None]
+        self._sizes.index_add_(0, trees, torch.ones_like(trees))

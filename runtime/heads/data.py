@@ -1,0 +1,164 @@
+"""What a head learns from: the target's texts, one drafted token a position, exact acceptance.
+
+Labels come from the same processed distributions as decoding: temperature, top-k and top-p first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from planner.profile import Sampling
+from planner.schema import PlannerError
+
+from ..models import HiddenModel, LanguageModel
+from ..randomness import Source, seeded_source
+from ..sampling import distribution
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """One text that the target wrote, and what the draft would have put in place of each token.
+
+    prompt        the text's beginning, which is not learned from
+    prompt_index  which of the prompts it is
+    response      int64 [n]    tokens of the target
+    drafts        int64 [n]    drawn from the draft's q behind the same tokens
+    labels        float32 [n]  P(the drafted token is accepted) = min(1, p/q)
+    """
+
+    prompt: tuple[int, ...]
+    prompt_index: int
+    response: np.ndarray
+    drafts: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.response)
+
+
+def label_texts(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    responses: Sequence[Sequence[int]],
+    sampling: Sampling,
+    *,
+    seed: int,
+    prompt_indices: Sequence[int] | None = None,
+) -> list[LabelledText]:
+    """Every response of at least one token with its drafted tokens and their labels.
+
+    prompts, responses  token ids; response i is what the target wrote behind prompt i
+    prompt_indices      which prompt each is, where some stand there more than once
+
+    At temperature 0 the drafted token is the draft's most probable one, and its label is 1 where
+    it is the target's too, else 0.
+    """
+    source = seeded_source(seed, target.device)
+    indices = range(len(prompts)) if prompt_indices is None else prompt_indices
+    texts = []
+    for index, prompt, response in zip(indices, prompts, responses, strict=True):
+        if not response:
+            continue
+        drafts, labels = _drafted(target, draft, prompt, response, sampling, source)
+        texts.append(
+            LabelledText(tuple(prompt), index, np.array(response, dtype=np.int64), drafts, labels)
+        )
+    return texts
+
+
+def training_rows(
+    draft: HiddenModel, text: LabelledText, mix: float | None, rng: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Hidden states of drafted tokens, float [m, H], and their labels, float32 [m], for one text.
+
+    mix  share of the target's tokens in the one sequence that the draft reads (section 4.4), of
+         whose drafted tokens the states are taken; None: states as in decoding, each drafted token
+         behind the target's own text, for twice the work
+    """
+    if mix is None:
+        return hidden_behind_text(draft, text), torch.from_numpy(text.labels)
+    drafted = torch.from_numpy(rng.random(len(text)) >= mix)
+    mixed = torch.where(drafted, torch.from_numpy(text.drafts), torch.from_numpy(text.response))
+    hidden = _hidden_along(draft, text.prompt, mixed)
+    return hidden[drafted.to(hidden.device)], torch.from_numpy(text.labels)[drafted]
+
+
+def hidden_behind_text(draft: HiddenModel, text: LabelledText) -> Tensor:
+    """float [n, H]: the draft's hidden state of drafted token i behind the first i of the target's.
+
+    One pass over the text and one over all drafted tokens, each of which sees the text before its
+    place and itself.
+    """
+    num_text = len(text.prompt) + len(text) - 1
+    known = torch.tensor([*text.prompt, *text.response[:-1].tolist()], device=draft.device)
+    cache = draft.new_cache(num_text + len(text))
+    draft.forward(known, torch.arange(num_text, device=draft.device), cache, num_logits=0)
+    places = torch.arange(len(text), device=draft.device) + len(text.prompt)
+    before = torch.arange(num_text, device=draft.device) < places[:, None]
+    itself = torch.eye(len(text), dtype=torch.bool, device=draft.device)
+    drafts = torch.from_numpy(text.drafts).to(draft.device)
+    visible = torch.cat([before, itself], dim=1)
+    return _kept(draft.forward_with_hidden(drafts, places, cache, visible)[1])
+
+
+def hidden_size_of(draft: HiddenModel, prompt: Sequence[int]) -> int:
+    """Units of the draft's hidden states, by looking at one."""
+    return _hidden_along(draft, (), torch.tensor(prompt[:1])).shape[-1]
+
+
+def _drafted(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompt: Sequence[int],
+    response: Sequence[int],
+    sampling: Sampling,
+    source: Source,
+) -> tuple[np.ndarray, np.ndarray]:
+    p, q = (
+        distribution(logits_behind(model, prompt, response), sampling).to(target.device)
+        for model in (target, draft)
+    )
+    drafts = source.categorical(q)
+    chances = (p.gather(1, drafts[:, None]) / q.gather(1, drafts[:, None])).squeeze(1)
+    return drafts.cpu().numpy(), chances.clamp(max=1).float().cpu().numpy()
+
+
+def logits_behind(model: LanguageModel, prompt: Sequence[int], response: Sequence[int]) -> Tensor:
+    """float [n, V]: the logits in front of each of the n tokens of `response`."""
+    tokens = torch.tensor([*prompt, *response[:-1]], device=model.device)
+    places = torch.arange(len(tokens), device=model.device)
+    return model.forward(tokens, places, model.new_cache(len(tokens)), num_logits=len(response))
+
+
+def _hidden_along(draft: HiddenModel, prompt: Sequence[int], tokens: Tensor) -> Tensor:
+    """float [n, H]: hidden states of `tokens`, int64 [n], read as one text behind `prompt`."""
+    read = torch.cat([torch.tensor(prompt, dtype=torch.int64), tokens]).to(draft.device)
+    places = torch.arange(len(read), device=draft.device)
+    cache = draft.new_cache(len(read))
+    return _kept(draft.forward_with_hidden(read, places, cache, num_logits=len(tokens))[1])
+
+
+def _kept(hidden: Tensor) -> Tensor:
+    """A copy that may be learned from: what comes out of inference mode may not."""
+    return hidden.clone()
+
+
+def checked_pair(target: LanguageModel, draft: LanguageModel) -> HiddenModel:
+    """`draft`, if a head for it can be trained beside `target`.  Raises PlannerError if not."""
+    if target.vocab_size != draft.vocab_size:
+        raise PlannerError(
+            f"draft: got {draft.info.name} with a vocabulary of {draft.vocab_size}, expected "
+            f"{target.vocab_size} as {target.info.name} has; choose models of one family"
+        )
+    if not isinstance(draft, HiddenModel):
+        raise PlannerError(
+            f"draft: got {draft.info.name}, which does not show its hidden states; expected a "
+            "transformers causal language model"
+        )
+    return draft

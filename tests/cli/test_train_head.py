@@ -1,0 +1,161 @@
+"""`planner train-head` as a person types it: finished, interrupted, killed, out of space, wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from planner.cli import main
+from planner.profile import Sampling
+from runtime.embedded import load_pair
+from runtime.heads import load_card, load_head
+from runtime.models import HuggingFaceModel
+from tests.runtime.small_models import small_model
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = ("train-head", "--num-prompts", "4", "--num-texts", "6", "--num-tokens", "10")
+LONG = (*COMMAND, "--temperature", "0.6", "--batch-size", "1", "--epochs", "80", "--threads", "1")
+"""Hundreds of steps: time enough to be cut off behind the first checkpoint."""
+
+
+def planner(*arguments: object):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def refused(*arguments: object) -> str:
+    result = planner(*arguments)
+    assert result.exit_code == 1, result.output
+    lines = [line for line in result.stderr.splitlines() if line.startswith("planner: ")]
+    assert len(lines) == 1
+    assert "Traceback" not in result.stderr
+    return lines[0]
+
+
+def started(*arguments: object, limit: int | None = None) -> subprocess.Popen:
+    """The command in a process of its own, which may write files of `limit` bytes at most."""
+
+    def limited() -> None:
+        if limit is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    code = f"from planner.cli import main; main({[str(a) for a in arguments]!r})"
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, preexec_fn=limited,
+    )  # fmt: skip
+
+
+def cut_off(folder: Path, ending: signal.Signals) -> tuple[int, str]:
+    """(exit code, stderr) of the long command, ended once it has written one more checkpoint."""
+
+    def checkpoints() -> set[int]:
+        return {
+            path.stat().st_ino for path in folder.glob(".head.safetensors.*/training.checkpoint")
+        }
+
+    before = checkpoints()
+    process = started(*LONG, "-o", folder / "head.safetensors")
+    while checkpoints() <= before:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.002)
+    process.send_signal(ending)
+    said = process.communicate()[1]
+    return process.returncode, said
+
+
+def test_a_head_is_trained_tried_and_drawn(tmp_path):
+    path, picture = tmp_path / "head.safetensors", tmp_path / "head.png"
+    result = planner(*COMMAND, "--top-k", 50, "-o", path, "--png", picture)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    for words in ("binary KL", "weight undone", "calibration", "fixed length", f"wrote {path}"):
+        assert words in result.stderr
+    draft = HuggingFaceModel(load_pair()[1], name="draft")
+    head = load_head(path, draft.info, Sampling(temperature=1.0, top_k=50))
+    assert sum(weight.numel() for weight in head.parameters()) == 3 * (128**2 + 128) + 129
+    assert load_card(path).training.mix == 0.15
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["head.png", "head.safetensors"]
+
+
+def test_at_temperature_0_every_prompt_gives_one_text(tmp_path):
+    path = tmp_path / "head.safetensors"
+    result = planner(*COMMAND, "--temperature", 0, "--no-mix", "--depth", 0, "-o", path)
+    assert result.exit_code == 0, result.output
+    card = load_card(path)
+    assert card.data.num_texts + card.data.held_out_texts == 4
+    assert card.training.mix is None
+    # acceptance is 0 or 1 then, so its mean is a whole number of tokens
+    accepted = card.data.mean_acceptance * card.data.num_tokens
+    assert accepted == pytest.approx(round(accepted), abs=1e-9)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_cut_off_in_the_middle_it_ends_with_the_same_file(tmp_path):
+    """Interrupted, called again, killed, called again: what one undisturbed run writes."""
+    path, other = tmp_path / "head.safetensors", tmp_path / "undisturbed.safetensors"
+    code, said = cut_off(tmp_path, signal.SIGINT)
+    assert code == 130
+    assert said.splitlines()[-1] == "planner: interrupted"
+    assert "the same command continues from there" in said.splitlines()[-2]
+    assert "Traceback" not in said
+    code, said = cut_off(tmp_path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert "continuing an interrupted run: 1 pieces are done" in said
+    assert not path.exists()
+    assert planner(*LONG, "-o", path).exit_code == 0
+    assert planner(*LONG, "-o", other).exit_code == 0
+    assert path.read_bytes() == other.read_bytes()
+    assert {entry.name for entry in tmp_path.iterdir()} == {path.name, other.name}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs resource limits")
+def test_without_space_there_is_one_line_and_no_half_file(tmp_path):
+    """Space for the texts, not for the checkpoints, which are larger."""
+    process = started(*LONG, "-o", tmp_path / "head.safetensors", limit=150_000)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("planner: ")
+    assert "File too large; nothing was changed there" in said.splitlines()[-1]
+    left = [entry.suffix for entry in tmp_path.rglob("*") if entry.is_file()]
+    assert left == [".piece"]
+
+
+def test_wrong_input_is_one_line(tmp_path):
+    path = tmp_path / "head.safetensors"
+    (tmp_path / "one.txt").write_text("def f(x):\n")
+    (tmp_path / "long.txt").write_text("x = 1\n" + "x = 1; " * 2000 + "\n")
+    small_model("llama").save_pretrained(tmp_path / "other")
+
+    def line(*arguments: object) -> str:
+        return refused(*COMMAND, *arguments, "-o", path)
+
+    assert "got 1, expected at least 2" in line("--prompts", tmp_path / "one.txt")
+    assert "prompts[1]: prompt: got" in line("--prompts", tmp_path / "long.txt")
+    assert "vocabulary of 97, expected 2048" in line("--draft", tmp_path / "other")
+    assert "some on either side" in line("--held-out", 0.9, "--num-texts", 2)
+    assert "expected at most 1024 together" in line("--num-tokens", 1000)
+    assert "no such folder" in line("--draft", tmp_path / "absent")
+    assert "does not exist" in refused(*COMMAND, "-o", tmp_path / "absent" / "head")
+    assert "does not exist" in line("--png", tmp_path / "absent" / "head.png")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("-o", "x", "--reject-weight", 0), ("-o", "x", "--mix", 1), ("-o", "x", "--depth", -1),
+     ("-o", "x", "--epochs", 0), ("-o", "x", "--held-out", 1), ("-o", "x", "--temperature", -1)],
+    ids=str,
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2(arguments):
+    assert planner("train-head", *arguments).exit_code == 2

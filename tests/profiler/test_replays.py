@@ -1,0 +1,461 @@
+"""Recorded trees: drawn given the text, they are the trees and outcomes that decoding has."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from planner import Plan, PlannerError, load
+from planner.drafting import GreedyDrafting, StoppingDrafting, TreeDrafting
+from planner.growth import grower_of
+from planner.optimizer import Played, recorded, replays_of, step_costs
+from planner.optimizer.replay import Replays
+from planner.plan import VERIFIER_TRAITS
+from planner.profile import ReplayArrays, Sampling
+from planner.tree import Tree
+from profiler import Settings, measure_profile
+from profiler import replays as replays_module
+from profiler.continuations import sample_continuations
+from profiler.replay_draws import DRAWS
+from profiler.replays import Width, record_replays, replay_entry
+from runtime import VERIFIERS, Grown, Session, StaticTree, TableModel
+from runtime.randomness import TorchSource, seeded_source
+from tests.profiler.test_traces import FLAVOURS, random_pair
+from tests.runtime.exact_source import law
+
+EXACT = 1e-12
+LEVEL = 1e-4
+"""Chance that a right recording fails a statistical test."""
+
+
+# ------------------------------------------------------- one node, by enumeration
+
+
+def law_given_the_token(name, p, q, num_children, most):
+    """P(token, the first `most` children, which of them is accepted): the token comes first, drawn
+    from the target; then `num_children` children given the token."""
+
+    def experiment(source):
+        token = source.categorical(p[None])
+        children, taken = DRAWS[name](p[None], q[None], token, num_children, source)
+        rank = int(taken) if 0 <= int(taken) < most else -1
+        return int(token), tuple(children[0, :most].tolist()), rank
+
+    return law(experiment)
+
+
+def law_of_verifying(name, p, q, num_children, most):
+    """The same from the runtime's own verifier, which draws children first, and then the token."""
+    rule = VERIFIERS[name]
+
+    def experiment(source):
+        children = rule.sample(q[None], num_children, source)[0, :most]
+        rank, token = rule.verify(p, q, children, source)
+        return token, tuple(children.tolist()), rank
+
+    return law(experiment)
+
+
+def rows(size, flavour):
+    p, q = random_pair(np.random.default_rng(size), size, flavour)
+    return torch.tensor(p), torch.tensor(q)
+
+
+def distance(one: dict, other: dict) -> float:
+    return max(abs(one.get(key, 0.0) - other.get(key, 0.0)) for key in one.keys() | other.keys())
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("name", DRAWS)
+def test_children_and_acceptance_have_the_law_of_decoding(name, flavour):
+    """For nodes of one child, of two and of three, from the same drawing."""
+    size = 4 if VERIFIER_TRAITS[name].distinct else 3
+    p, q = rows(size, flavour)
+    for most in range(1, 4):
+        given = law_given_the_token(name, p, q, 3, most)
+        assert distance(given, law_of_verifying(name, p, q, 3, most)) < EXACT
+
+
+def test_the_exact_check_sees_children_drawn_without_the_token():
+    p, q = rows(4, "dense")
+
+    def blindly(source):
+        token = source.categorical(p[None])
+        children = VERIFIERS["rrsw"].sample(q[None], 3, source)[0].tolist()
+        rank = children.index(int(token)) if int(token) in children else -1
+        return int(token), tuple(children), rank
+
+    assert distance(law(blindly), law_of_verifying("rrsw", p, q, 3, 3)) > 1e-2
+
+
+# ------------------------------------------------------------- whole trees, by counting
+
+SIZE = 3
+SAMPLING = Sampling(temperature=0.9)
+
+
+def table(seed: int, *, size: int = SIZE, scale: float = 1.5, **settings) -> TableModel:
+    """By the last token only."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn(size, size, generator=rng, dtype=torch.float64)
+    return TableModel(logits * scale, name=f"table-{seed}", **settings)
+
+
+class Spy:
+    """A rule that remembers what it was shown and what it asked for."""
+
+    def __init__(self, grower):
+        self._grower, self.log = grower, []
+        self.num_nodes, self.max_children = grower.num_nodes, grower.max_children
+        self.columns, self.start, self.verified = grower.columns, grower.start, grower.verified
+
+    def grow(self):
+        requests = list(self._grower.grow())
+        self.log.append(tuple(requests))
+        return requests
+
+    def expanded(self, nodes, drawn, features):
+        assert not np.isnan(drawn).any()
+        self.log.append(tuple(np.round(drawn, 5).ravel().tolist()))
+        self._grower.expanded(nodes, drawn, features)
+
+
+RULES = {
+    "greedy": GreedyDrafting(num_nodes=4, max_depth=3, max_children=2),
+    "chain": StoppingDrafting(score="probability", threshold=0.8, max_depth=3),
+}
+
+
+def real_law(target, draft, verifier, drafting, context):
+    """P(what the rule saw and asked for, tokens emitted) of one step behind `context`."""
+
+    def experiment(source):
+        spy = Spy(grower_of(drafting, deterministic=False))
+        session = Session(
+            target, draft, verifier=VERIFIERS[verifier], sampling=SAMPLING, rng=source
+        )
+        session.prefill([context])
+        step = session.step(Grown(spy))
+        return tuple(spy.log), step.tokens
+
+    return law(experiment)
+
+
+def replayed_counts(target, draft, verifier, drafting, num_texts):
+    """{context: Counter of the same outcomes}, on the recorded tree in front of every text."""
+    length = 4
+    prompts = [[seed % SIZE] for seed in range(num_texts)]
+    texts = sample_continuations(target, prompts, SAMPLING, length, seed=1)
+    width = Width(num_expanded=15, num_children=2)
+    piece = record_replays(target, draft, prompts, texts, SAMPLING, verifier, width=width, seed=2)
+    counts = defaultdict(Counter)
+    for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+        spy = Spy(grower_of(drafting, deterministic=False))
+        num_accepted = walked(piece, index * length, spy)
+        counts[prompt[0]][tuple(spy.log), tuple(text[: num_accepted + 1])] += 1
+    return counts
+
+
+def walked(piece, tree, grower) -> int:
+    """How many tokens of a recorded tree are accepted, as far as `grower` wants it grown."""
+    first = int(piece["first"][tree])
+    rows, on_text, revealed, expanded = [first], [True], [0], set()
+    grower.start(99)
+    while requests := grower.grow():
+        new = []
+        for node, count in requests:
+            if node not in expanded:
+                expanded.add(node)
+                new.append(node)
+            for _ in range(count):
+                row, rank = rows[node], revealed[node]
+                own = int(piece["child"][row, rank]) if row is not None else -1
+                rows.append(first + own if own >= 0 else None)
+                on_text.append(bool(on_text[node] and piece["taken"][row] == rank))
+                revealed[node] += 1
+                revealed.append(0)
+        if new:
+            there = [rows[node] for node in new]
+            drawn = piece["drawn"][there].astype(np.float64)
+            grower.expanded(new, drawn[:, : grower.max_children], piece["features"][there])
+    return sum(on_text) - 1
+
+
+def p_value(counts: Counter, exact: dict) -> float:
+    """Of the chi-square test, rare outcomes taken together; 0 for what cannot happen at all."""
+    if not counts.keys() <= exact.keys():
+        return 0.0
+    total = sum(counts.values())
+    expected = np.array(list(exact.values())) * total
+    observed = np.array([counts[outcome] for outcome in exact])
+    rare = expected < 5
+    expected = np.append(expected[~rare], expected[rare].sum())
+    observed = np.append(observed[~rare], observed[rare].sum())
+    filled = expected > 0
+    statistic = ((observed - expected)[filled] ** 2 / expected[filled]).sum()
+    return float(chi2.sf(statistic, filled.sum() - 1))
+
+
+def p_values(verifier, drafting, num_texts=300) -> list[float]:
+    target, draft = table(0), table(1)
+    counts = replayed_counts(target, draft, verifier, drafting, num_texts)
+    assert len(counts) == SIZE
+    return [
+        p_value(seen, real_law(target, draft, verifier, drafting, context))
+        for context, seen in counts.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verifier", "rule"), [("rrsw", "greedy"), ("rrsw", "chain"), ("rrs", "greedy")]
+)
+def test_replayed_rounds_have_the_law_of_real_ones(verifier, rule):
+    assert min(p_values(verifier, RULES[rule])) > LEVEL / SIZE
+
+
+def test_the_statistical_check_sees_trees_that_do_not_know_the_text(monkeypatch):
+    """Children drawn freely, and those that happen to be the text's token taken for accepted."""
+
+    def free(p, q, tokens, num_children, source):
+        children = VERIFIERS["rrsw"].sample(q, num_children, source)
+        found = children == tokens[:, None]
+        return children, torch.where(found.any(-1), found.int().argmax(-1), -1)
+
+    monkeypatch.setitem(replays_module.DRAWS, "rrsw", free)
+    assert min(p_values("rrsw", RULES["greedy"])) < LEVEL / SIZE
+
+
+# ------------------------------------------- no chance at all: temperature 0, exactly
+
+GREEDY = Sampling(temperature=0.0)
+
+
+def greedy_pair():
+    return table(4, size=11, scale=2.0), table(5, size=11, scale=2.0)
+
+
+def replays_at_zero(target, draft, prompts, texts) -> Replays:
+    width = Width(num_expanded=120, num_children=4)
+    piece = record_replays(target, draft, prompts, texts, GREEDY, "topk", width=width, seed=0)
+    entry, arrays = replay_entry(piece, GREEDY, "topk", width)
+    profile = measure_profile(
+        target, draft, prompts, Settings(samplings=(GREEDY,), contexts=(3,), max_nodes=4,
+                                         num_tokens=3, num_ranks=3, repeats=2, num_replayed=0),
+    )  # fmt: skip
+    content = profile._content | arrays
+    profile = profile.model_copy(update={"replays": [entry]}).with_arrays(content, "x.safetensors")
+    replays = replays_of(profile, GREEDY, "topk")
+    assert replays is not None
+    return replays
+
+
+def steps_along(target, draft, prompt, text, policy) -> list:
+    """Real steps from `prompt` until `text` is written, trees never cut."""
+    rng = seeded_source(0, target.device)
+    session = Session(target, draft, verifier=VERIFIERS["topk"], sampling=GREEDY, rng=rng)
+    session.prefill(prompt)
+    steps = []
+    while len(session.tokens) < len(prompt) + len(text):
+        steps.append(session.step(policy))
+    written = session.tokens[len(prompt) : len(prompt) + len(text)]
+    assert written == text
+    return steps
+
+
+@pytest.mark.parametrize(
+    "drafting",
+    [
+        GreedyDrafting(num_nodes=12, max_depth=6, max_children=4),
+        StoppingDrafting(score="confidence", threshold=0.9, max_depth=8),
+        StoppingDrafting(score="entropy", threshold=0.95, max_depth=8),
+        TreeDrafting(parents=[-1, 0, 0, 0, 1, 1, 2, 4, 5]),
+    ],
+    ids=lambda drafting: drafting.kind,
+)
+def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting):
+    target, draft = greedy_pair()
+    prompts = [[1, 2], [7], [3, 3, 9]]
+    texts = sample_continuations(target, prompts, GREEDY, 25, seed=0)
+    tally = replays_at_zero(target, draft, prompts, texts).play(drafting)
+    assert tally.unknown.sum() == 0
+    for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+        grown = not isinstance(drafting, TreeDrafting)
+        policy = (
+            Grown(grower_of(drafting, deterministic=True)) if grown else StaticTree(drafting.tree)
+        )
+        steps = steps_along(target, draft, prompt, text, policy)
+        assert tally.rounds[index] == len(steps)
+        for n in range(tally.sizes.shape[1]):
+            assert tally.sizes[index, n] == sum(step.num_nodes == n for step in steps)
+            later = [width for step in steps for width in step.widths[1:]]
+            assert tally.widths[index, n] == later.count(n) * (n > 0)
+
+
+# -------------------------------------------------------- beside the traces, in a profile
+
+V = 6
+SAMPLINGS = (GREEDY, Sampling(temperature=1.0))
+SMALL = Settings(samplings=SAMPLINGS, contexts=(3,), max_nodes=8, num_tokens=24, num_ranks=4,
+                 repeats=2, width=Width(num_expanded=20, num_children=4))  # fmt: skip
+PROMPTS = [[seed % V, (5 * seed + 1) % V] for seed in range(24)]
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return measure_profile(table(2, size=V), table(3, size=V), PROMPTS, SMALL)
+
+
+def test_a_profile_holds_trees_for_every_sampling(profile, tmp_path):
+    profile.save(tmp_path / "p.json")
+    read = load(tmp_path / "p.json")
+    kinds = [(replay.sampling.temperature, replay.verifier) for replay in read.replays]
+    assert kinds == [(0.0, "topk"), (1.0, "rrsw")]
+    for replay in read.replays:
+        arrays = read.replayed(replay)
+        assert len(arrays.first) == 24 * 24 + 1
+        assert arrays.drawn.shape == arrays.child.shape == (arrays.first[-1], 4)
+        assert np.isnan(arrays.features[:, 3]).all()
+        assert not np.isnan(arrays.features[:, :3]).any()
+    assert read.without_arrays().replays == []
+
+
+@pytest.mark.parametrize("parents", [[-1], [-1, 0], [-1, 0, 0, 1, 1, 2], [-1, 0, 0, 0, 1, 4]])
+def test_fixed_trees_agree_with_their_traces(profile, parents):
+    """Exactly where nothing is sampled; else within four standard errors of the rounds played.
+
+    Paired text by text: both are of the same texts, so that what differs is the drawing.
+    """
+    for temperature, verifier in ((0.0, "topk"), (1.0, "rrsw")):
+        entry = next(
+            entry for entry in profile.acceptance
+            if (entry.sampling.temperature, entry.verifier) == (temperature, verifier)
+        )  # fmt: skip
+        evidence = recorded(profile, entry)
+        replays = replays_of(profile, entry.sampling, verifier)
+        tally = replays.play(TreeDrafting(parents=parents))
+        _, rounds = evidence.rounds(Tree(parents))
+        if temperature == 0:
+            np.testing.assert_allclose(tally.rounds, rounds, atol=1e-4)
+            continue
+        # the renewal recursion's expected rounds of each text, and one outcome of them
+        excess = tally.rounds - rounds
+        error = excess.std(ddof=1) * np.sqrt(len(excess))
+        assert abs(excess.sum()) <= 4 * error + 1e-9
+
+
+def test_features_and_drawn_values_are_the_drafts(profile):
+    """At the root of every tree, where the draft's distribution follows from the last token."""
+    draft = table(3, size=V)
+    replay = profile.replays[0]
+    arrays = profile.replayed(replay)
+    texts = sample_continuations(table(2, size=V), PROMPTS, GREEDY, 24, seed=0)
+    tree = 0
+    for prompt, text in zip(PROMPTS, texts, strict=True):
+        for last in [prompt[-1], *text[:-1]]:
+            q = draft._table[last].softmax(-1).numpy()
+            row = arrays.first[tree]
+            best = np.sort(q)[::-1][:4]
+            left = 1 - np.concatenate(([0], np.cumsum(best)[:-1]))
+            np.testing.assert_allclose(arrays.drawn[row], best / left, atol=1e-6)
+            shown = [q.max(), -(q * np.log(q)).sum(), (q**2).sum()]
+            np.testing.assert_allclose(arrays.features[row, :3], shown, atol=1e-6)
+            tree += 1
+
+
+def test_trees_are_recorded_parents_first_and_within_the_width(profile):
+    for replay in profile.replays:
+        arrays = profile.replayed(replay)
+        for tree in range(0, replay.num_trees, 7):
+            start, end = arrays.first[tree : tree + 2]
+            children = arrays.child[start:end]
+            assert sorted(children[children >= 0].tolist()) == list(range(1, end - start))
+            assert end - start <= 20
+
+
+def test_places_without_a_position_are_not_drafted():
+    """Positions end where the text does: trees at its end have no level to draft on."""
+    pair = [table(seed, max_positions=12) for seed in (0, 1)]
+    texts = sample_continuations(pair[0], [[0, 1]], SAMPLING, 9, seed=0)
+    width = Width(num_expanded=9, num_children=2)
+    piece = record_replays(*pair, [[0, 1]], texts, SAMPLING, "rrsw", width=width, seed=0)
+    sizes = np.diff(piece["first"])
+    # the root of the last tree stands at position 9; its children at 10, theirs at 11
+    assert sizes[-1] <= 1 + 2 + 4
+    assert sizes[0] == 9
+
+
+def test_an_interrupted_recording_continues_where_it_stopped(tmp_path, monkeypatch):
+    from profiler import measure as measure_module
+
+    pair, output = (table(2, size=V), table(3, size=V)), tmp_path / "p.json"
+    calls = []
+    whole = measure_module.record_replays
+
+    def recording(*arguments, **settings):
+        calls.append(arguments[5])
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*arguments, **settings)
+
+    monkeypatch.setattr(measure_module, "record_replays", recording)
+    with pytest.raises(KeyboardInterrupt):
+        measure_profile(*pair, PROMPTS[:3], SMALL, output=output)
+    assert not output.exists()
+    again = measure_profile(*pair, PROMPTS[:3], SMALL, output=output)
+    assert calls == ["topk", "rrsw", "rrsw"]
+    fresh = measure_profile(*pair, PROMPTS[:3], SMALL)
+    for one, other in zip(again.replays, fresh.replays, strict=True):
+        for a, b in zip(again.replayed(one), fresh.replayed(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("drawn", lambda a: a[:-1], "drawn: got shape"),
+        ("drawn", lambda a: a * np.nan, "drawn: expected probabilities"),
+        ("child", lambda a: np.full_like(a, -1), "child: expected every row but a root once"),
+        ("taken", lambda a: np.full_like(a, 7), "taken: expected -1 to 3"),
+        ("first", lambda a: np.append(a[[0, 0]], a[2:]), "first: expected 1 to 20 rows"),
+        ("path", lambda a: a[0], "path: got shape"),
+    ],
+)
+def test_damaged_trees_are_refused_in_one_line(profile, name, change, words):
+    key = f"{profile.replays[0].arrays}/{name}"
+    content = profile._content | {key: np.ascontiguousarray(change(profile._content[key]))}
+    with pytest.raises(PlannerError, match=words) as caught:
+        profile.with_arrays(content, "x.safetensors")
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_trees_are_named(profile):
+    key = f"{profile.replays[0].arrays}/taken"
+    content = {name: array for name, array in profile._content.items() if name != key}
+    with pytest.raises(PlannerError, match="no array"):
+        profile.with_arrays(content, "x.safetensors")
+
+
+def test_every_rule_that_grows_can_be_recorded():
+    growing = {name for name, traits in VERIFIER_TRAITS.items() if traits.grows}
+    assert set(DRAWS) | {"chain"} == growing
+    assert all(name in ReplayArrays._fields for name in ("first", "path"))
+    source = TorchSource(torch.Generator().manual_seed(0))
+    p = torch.tensor([[0.0, 1.0]])
+    for draw in DRAWS.values():
+        children, taken = draw(p, p, torch.tensor([1]), 2, source)
+        assert children.tolist()[0][int(taken)] == 1
+
+
+def test_a_plan_from_recorded_trees_is_valid(profile):
+    from planner.optimizer import solve
+
+    plan = solve(profile, temperature=1.0, solver="grown", verifier="rrsw")
+    assert Plan.model_validate(plan.model_dump()) == plan
+    assert plan.made_from.num_candidates > 4
+    assert Played(
+        replays_of(profile, SAMPLINGS[1], "rrsw").play(plan.drafting), step_costs(profile)
+    ).tokens_per_step >= 1  # fmt: skip

@@ -1,0 +1,225 @@
+"""Trees that grow while they are drafted, through `Decoder` and `Session` on real passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from planner import Plan, PlannerError, Report
+from planner.display import render
+from planner.growth import FEATURES, grower_of
+from planner.growth.base import Request
+from planner.profile import Sampling
+from runtime import VERIFIERS, Decoder, Grown, Session, TableModel, decode_prompts
+from runtime.candidates import drawn_values, features, to_host
+from runtime.draft_tree import CandidateTree
+from runtime.randomness import seeded_source
+from tests.growth.settings import chains, trees
+from tests.runtime.small_models import small_model
+
+CPU = torch.device("cpu")
+PROMPT = [11, 42, 7, 3, 19]
+WAYS = trees(12, 3) | {
+    name: settings for name, settings in chains(6).items() if name != "stop by head"
+}
+
+
+def plan(way: str, *, verifier: str = "rrsw", temperature: float = 0.0) -> Plan:
+    return Plan(drafting=WAYS[way], verifier=verifier, sampling=Sampling(temperature=temperature))
+
+
+def models():
+    return small_model("llama"), small_model("llama", seed=1, layers=1, hidden=16)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("draft", ["another", "itself"])
+def test_greedy_decoding_is_the_targets_own(way, draft):
+    target, other = models()
+    ids = torch.tensor([PROMPT])
+    expected = target.generate(ids, do_sample=False, max_new_tokens=30, pad_token_id=0)
+    decoder = Decoder.from_plan(plan(way), target, target if draft == "itself" else other)
+    got = decoder.generate(ids, max_new_tokens=30)
+    assert got.tokens == expected[0, len(PROMPT) :].tolist()
+    if draft == "itself":
+        assert got.report.measured.tokens_per_step > 1.5
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_seed_gives_the_same_tokens_and_another_seed_others(way):
+    """Rules that learn from a text start anew with the next one."""
+    decoder = Decoder.from_plan(plan(way, temperature=1.0), *models())
+    runs = [decoder.generate(PROMPT, max_new_tokens=20, seed=seed).tokens for seed in (3, 3, 4)]
+    if way != "price online":  # it follows the clock
+        assert runs[0] == runs[1] != runs[2]
+
+
+class Scripted:
+    """Asks for what it is told to, answer by answer."""
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, answers: list[list[Request]], num_nodes: int, max_children: int) -> None:
+        self.answers, self.num_nodes, self.max_children = answers, num_nodes, max_children
+        self.seen: list[list[int]] = []
+
+    def start(self, max_depth: int) -> None:
+        self._left = list(self.answers)
+
+    def grow(self):
+        return self._left.pop(0) if self._left else []
+
+    def expanded(self, nodes, drawn, features) -> None:
+        self.seen.append(list(nodes))
+
+    def verified(self, path, step_ms) -> None:
+        pass
+
+
+MIXED = [
+    [(0, 1)],  # 1
+    [(0, 1), (1, 1)],  # 2 beside 1, 3 below 1
+    [(3, 0), (2, 2), (0, 1)],  # passes of depths 2 and 1 at once; 4, 5 below 2; 6 beside 2
+    [(1, 1), (3, 1), (5, 1), (8, 0)],  # 7 beside 3; 8 below 3, expanded at once; 9 below 5
+    [(8, 1), (9, 0), (1, 1)],  # 10 below 8; 11 beside 7
+]
+PARENTS = [-1, 0, 0, 1, 2, 2, 0, 1, 3, 5, 8, 1]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_nodes_in_any_order_are_passed_and_kept_right(temperature):
+    """Passes of mixed depth, children added later, siblings not numbered side by side: the table
+    model checks every mask, position and kept row, and the law of large trees is checked where
+    they are accepted whole, the draft being the target."""
+    rng = torch.Generator().manual_seed(0)
+    table = TableModel(torch.randn(4, 4, 4, generator=rng, dtype=torch.float64) * 3)
+    rule = Scripted(MIXED, num_nodes=12, max_children=3)
+    session = Session(
+        table,
+        table,
+        verifier=VERIFIERS["rrsw"],
+        sampling=Sampling(temperature=temperature),
+        rng=seeded_source(0, CPU),
+    )
+    session.prefill([1, 0])
+    depths = [0]
+    for parent in PARENTS[1:]:
+        depths.append(depths[parent] + 1)
+    for _ in range(40):
+        step = session.step(Grown(rule))
+        assert step.num_nodes == len(PARENTS)
+        assert step.depth == max(depths) == 4
+        assert step.widths == (1, 1, 2, 2, 1) == tuple(map(len, rule.seen[-5:]))
+        assert [PARENTS[node] for node in step.path] == [0, *step.path][:-1]
+        for node, rank in zip(step.path, step.ranks, strict=True):
+            assert rank == PARENTS[:node].count(PARENTS[node])
+    assert session.tokens[:2] == [1, 0]
+
+
+def test_asking_for_more_children_than_candidates_is_a_fault_of_the_rule():
+    tree = CandidateTree(7, CPU, 2)
+    with pytest.raises(ValueError, match="node 0: got 3 children asked for, expected at most 2"):
+        tree.reveal([(0, 3)])
+
+
+def test_a_large_tree_keeps_what_it_knew():
+    """Beyond the first capacity; tokens of children revealed before and after their draws."""
+    tree = CandidateTree(7, CPU, 100)
+    q = torch.full((1, 500), 1 / 500)
+    tree.reveal([(0, 3)])
+    tree.draw([0], q, np.arange(100, 200)[None])
+    tree.reveal([(0, 90)])
+    tree.reveal([(2, 5)])
+    tree.draw([2], q, np.arange(300, 400)[None])
+    assert tree.tokens.tolist() == [7, *range(100, 193), *range(300, 305)]
+    assert tree.depths.tolist() == [0, *[1] * 93, *[2] * 5]
+    assert tree.ancestors.sum(axis=1).tolist() == [1, *[2] * 93, *[3] * 5]
+    assert tree.ancestors[94:, 2].all()
+
+
+def test_drawn_values_are_chances_of_the_draw():
+    """q = (.5, .3, .2): drawn in the order 1, 2, 0 they had chances .3, .2/.7, .5/.5."""
+    q = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
+    candidates = torch.tensor([[1, 2, 0]])
+    distinct = drawn_values(q, candidates, distinct=True)
+    assert distinct[0].tolist() == pytest.approx([0.3, 0.2 / 0.7, 1.0])
+    assert drawn_values(q, candidates, distinct=False)[0].tolist() == pytest.approx([0.3, 0.2, 0.5])
+
+
+def test_a_token_drawn_only_because_nothing_else_is_left_had_no_chance():
+    """float32 leaves some 1e-8 behind, which is nothing."""
+    q = torch.tensor([[0.7, 0.3, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    drawn = drawn_values(q, torch.tensor([[1, 0, 3], [0, 2, 1]]), distinct=True)
+    assert drawn[0].tolist() == pytest.approx([0.3, 1.0, 0.0], abs=1e-6)
+    assert drawn[1].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_features_are_of_the_whole_distribution_and_only_what_is_asked_for():
+    q = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]], dtype=torch.float64)
+    every = features(q, FEATURES, torch.tensor([0.3, 0.9]))
+    assert every[:, 0].tolist() == [0.5, 0.5]
+    assert every[:, 1].tolist() == pytest.approx([np.log(2), 1.5 * np.log(2)])
+    assert every[:, 2].tolist() == [0.5, 0.375]
+    assert every[:, 3].tolist() == pytest.approx([0.3, 0.9])
+    assert features(q, ()).isnan().all()
+    assert features(q, ("entropy",)).isnan().sum() == 6
+
+
+def test_what_is_shown_travels_unchanged():
+    candidates = torch.tensor([[2**40 + 1, 3]])
+    values = torch.tensor([[0.1, 0.2]], dtype=torch.float64)
+    shown = torch.tensor([[0.5, torch.nan, 1.0, 0.0]], dtype=torch.float64)
+    tokens, drawn, seen = to_host(candidates, values, shown)
+    assert tokens.tolist() == candidates.tolist()
+    assert drawn.tolist() == values.tolist()
+    assert np.array_equal(seen, shown.numpy(), equal_nan=True)
+
+
+@pytest.mark.parametrize("way", ["greedy", "heuristic"])
+def test_the_report_says_how_trees_differed(way, tmp_path):
+    report = decode_prompts(
+        plan(way, temperature=0.7), *models(), [PROMPT, PROMPT[:2]], max_new_tokens=20
+    )
+    measured = report.measured
+    for counts, total in (
+        (measured.steps_by_nodes, measured.num_drafted + measured.num_steps),
+        (measured.steps_by_depth, None),
+    ):
+        assert counts is not None
+        assert sum(counts) == measured.num_steps
+        if total is not None:
+            assert sum(n * count for n, count in enumerate(counts)) == total
+    wasted = measured.num_drafted - measured.num_accepted
+    assert measured.discard_rate == wasted / measured.num_tokens
+    assert measured.verification_rate == measured.num_steps / measured.num_tokens
+    report.save(tmp_path / "report.json")
+    again = Report.load(tmp_path / "report.json")
+    assert again == report
+    shown = render(again)
+    assert f"{measured.discard_rate:.3f}" in shown
+    assert f"{measured.verification_rate:.3f}" in shown
+    assert "nodes verified" in shown
+    assert "levels drafted" in shown
+
+
+def test_more_candidates_than_tokens_are_refused():
+    model = TableModel(torch.zeros(2))
+    with pytest.raises(PlannerError, match=r"drafting.max_children: got 3 children"):
+        Decoder.from_plan(plan("greedy"), model, model)
+
+
+def test_a_head_needs_a_draft_that_shows_its_hidden_states():
+    model = TableModel(torch.zeros(3, 3))
+    session = Session(
+        model,
+        model,
+        verifier=VERIFIERS["chain"],
+        sampling=Sampling(temperature=1.0),
+        rng=seeded_source(0, CPU),
+        score=lambda hidden: hidden[:, 0],
+    )
+    session.prefill([0])
+    policy = Grown(grower_of(chains(3)["stop by head"], deterministic=False))
+    with pytest.raises(PlannerError, match="draft: got table, which does not give its hidden"):
+        session.step(policy)

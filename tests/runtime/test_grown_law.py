@@ -1,0 +1,203 @@
+"""Trees that grow while they are drafted: the whole loop still emits the target's own law.
+
+Every way of growing with every verifier that a plan may name with it, exactly, by enumerating all
+random decisions; a few with the real source of randomness; and rules that are known to be biased,
+which both checks must see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2, ncx2
+
+from planner import Plan
+from planner.drafting import GrownDrafting
+from planner.growth import GROWERS, grower_of
+from planner.plan import VERIFIER_TRAITS
+from runtime import VERIFIERS, Grown, Session, TableModel
+from runtime.verifiers import Verifier
+from tests.growth.broken import DropsUnlikely, LooksAhead
+from tests.growth.settings import chains, trees
+from tests.runtime.broken_rules import Reranked
+from tests.runtime.exact_source import law
+from tests.runtime.test_decode_law import (
+    EXACT,
+    LEVEL,
+    NUM_SEQUENCES,
+    PROMPT,
+    SAMPLING,
+    autoregressive_law,
+    chi_square,
+    distance,
+    table,
+)
+
+SEQUENCES = NUM_SEQUENCES // 10
+MANY_STEPS = trees(5, 2, 9) | chains(9)
+
+
+class ShownTable(TableModel):
+    """A table whose hidden states are its logits."""
+
+    def forward_with_hidden(self, tokens, positions, cache, visible=None, *, num_logits=None):
+        logits = self.forward(tokens, positions, cache, visible, num_logits=num_logits)
+        return logits, logits
+
+
+def score(hidden: torch.Tensor) -> torch.Tensor:
+    """A made-up head: any function of what was read will do."""
+    return hidden.softmax(-1)[:, 0]
+
+
+def loop_law(
+    num_tokens: int,
+    rule: Verifier,
+    policy: Callable[[], Grown],
+    num_new: int,
+    *,
+    whole: bool = False,
+) -> tuple[dict, dict, set]:
+    """(law of the loop, law of the target, shapes of the trees) for texts of `num_new` tokens.
+
+    policy  a new one for every text, as it has seen none yet
+    whole   draft trees to the last, though not all tokens are used
+    """
+    target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
+    draft = ShownTable(draft._table.reshape([num_tokens] * 2))
+    shapes: set = set()
+
+    def decode(rng) -> tuple[int, ...]:
+        growing = policy()
+        session = Session(target, draft, verifier=rule, sampling=SAMPLING, rng=rng, score=score)
+        session.prefill(PROMPT)
+        while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
+            step = session.step(growing, max_tokens=None if whole else left)
+            shapes.add((step.num_nodes, step.depth, step.widths))
+        return tuple(session.tokens[len(PROMPT) :][:num_new])
+
+    return law(decode), autoregressive_law(target, num_new), shapes
+
+
+def made(settings: GrownDrafting, rule: Verifier) -> Callable[[], Grown]:
+    deterministic = VERIFIER_TRAITS[rule.name].deterministic
+    return lambda: Grown(grower_of(settings, deterministic=deterministic))
+
+
+def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
+    """Every kind of drafting with every verifier that a plan may name with it.
+
+    repeating  those whose siblings may be the same token, of which there are many more ways to go;
+               or all others
+    """
+    found = []
+    for name, rule in VERIFIERS.items():
+        most = 1 if rule.max_children == 1 else 2
+        ways = trees(num_nodes + most - 2, most, max_depth) if VERIFIER_TRAITS[name].grows else {}
+        for way, settings in (ways | chains(max_depth)).items():
+            Plan(drafting=settings, verifier=name, sampling=SAMPLING)  # a plan that is valid
+            repeats = settings.most_children > 1 and not VERIFIER_TRAITS[name].distinct
+            if repeats == repeating:
+                found.append(pytest.param(rule, settings, id=f"{name}-{way}"))
+    return found
+
+
+def test_every_kind_meets_every_verifier_that_it_may():
+    every = cases(4, 3, repeating=False) + cases(4, 3, repeating=True)
+    pairs = {(case.values[1].kind, case.values[0].name) for case in every}
+    growing = {name for name, traits in VERIFIER_TRAITS.items() if traits.grows}
+    for kind in GROWERS:
+        chain = kind in ("stopping", "dynamic")
+        assert {rule for way, rule in pairs if way == kind} == (
+            set(VERIFIERS) if chain else growing
+        )
+
+
+@pytest.mark.parametrize(("rule", "settings"), cases(4, 9, repeating=False))
+def test_law_of_three_tokens_is_the_targets(rule, settings):
+    """One to three steps over a vocabulary of three, trees cut to the tokens still wanted."""
+    got, expected, _ = loop_law(3, rule, made(settings, rule), 3)
+    assert distance(got, expected) < EXACT
+
+
+@pytest.mark.parametrize(("rule", "settings"), cases(4, 3, repeating=False))
+def test_law_of_two_tokens_is_the_targets_with_trees_drafted_whole(rule, settings):
+    """Trees of up to three levels, deeper than the text that is wanted."""
+    got, expected, _ = loop_law(2, rule, made(settings, rule), 2, whole=True)
+    assert distance(got, expected) < EXACT
+
+
+@pytest.mark.parametrize("way", MANY_STEPS)
+def test_law_of_five_tokens_is_the_targets(way):
+    """Up to five steps over a vocabulary of two: caches are kept and used again, rules remember,
+    and the trees differ from step to step."""
+    rule = VERIFIERS["rrsw"]
+    got, expected, shapes = loop_law(2, rule, made(MANY_STEPS[way], rule), 5)
+    assert distance(got, expected) < EXACT
+    assert len(shapes) > 2
+
+
+@pytest.mark.parametrize(("num_tokens", "num_new"), [(3, 2), (2, 3)])
+@pytest.mark.parametrize(("rule", "settings"), cases(4, 9, repeating=True))
+def test_law_is_the_targets_where_siblings_repeat(rule, settings, num_tokens, num_new):
+    got, expected, _ = loop_law(num_tokens, rule, made(settings, rule), num_new)
+    assert distance(got, expected) < EXACT
+
+
+def broken() -> dict[str, tuple[Verifier, Callable[[], Grown]]]:
+    """(verifier, policy), each with one mistake."""
+    honest, few = VERIFIERS["rrsw"], {"num_nodes": 4, "max_children": 2}
+    return {
+        "drops unlikely tokens": (honest, lambda: Grown(DropsUnlikely(**few))),
+        "drops unlikely tokens of chains": (
+            VERIFIERS["chain"],
+            lambda: Grown(DropsUnlikely(4, 1)),
+        ),
+        "looks at the next token": (honest, lambda: Grown(LooksAhead(**few))),
+        "re-ranked, greedy": (Reranked(), made(trees(4, 2)["greedy"], honest)),
+        "re-ranked, price": (Reranked(), made(trees(4, 2)["price"], honest)),
+    }
+
+
+@pytest.mark.parametrize("name", broken())
+def test_the_exact_check_sees_a_biased_rule(name):
+    rule, policy = broken()[name]
+    got, expected, _ = loop_law(3, rule, policy, 3)
+    assert distance(got, expected) > 1e-3
+
+
+def power(rule: Verifier, policy: Callable[[], Grown], num_sequences: int) -> float:
+    """P(the statistical check sees the bias), from the exact law: the statistic is noncentral
+    chi-square, N sum (got - expected)^2 / expected being its noncentrality."""
+    got, expected, _ = loop_law(3, rule, policy, 3)
+    cells = np.array([[got.get(key, 0.0), share] for key, share in expected.items()])
+    noncentrality = num_sequences * ((cells[:, 0] - cells[:, 1]) ** 2 / cells[:, 1]).sum()
+    degrees = len(cells) - 1
+    return float(ncx2.sf(chi2.isf(LEVEL, degrees), degrees, noncentrality))
+
+
+STATISTICAL = {
+    "greedy-rrsw": ("rrsw", trees(6, 3)["greedy"]),
+    "threshold-naive": ("naive", trees(6, 3)["threshold"]),
+    "price-rrs": ("rrs", trees(6, 3)["price online"]),
+    "adaptive-chain": ("chain", chains(4)["adaptive"]),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICAL)
+def test_sequences_follow_the_targets_law(name):
+    """Five tokens, three children, the real source of randomness, and rules that remember."""
+    verifier, settings = STATISTICAL[name]
+    rule = VERIFIERS[verifier]
+    assert chi_square(rule, made(settings, rule)(), SEQUENCES) > LEVEL
+
+
+@pytest.mark.parametrize("name", ["drops unlikely tokens", "re-ranked, greedy"])
+def test_the_statistical_check_sees_a_biased_rule(name):
+    """With a power above 99.9 % at this number of texts."""
+    rule, policy = broken()[name]
+    assert power(rule, policy, SEQUENCES) > 0.999
+    assert chi_square(rule, policy(), SEQUENCES, num_tokens=3, seed=0) < LEVEL
