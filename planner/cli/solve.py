@@ -63,8 +63,8 @@ def command(
     priced = priced_thresholds(facts, plan)
     if priced:
         say(
-            f"at {priced.price_per_ms:.3g} tokens per ms a node is worth verifying where it is "
-            f"reached with chance {priced.dyspec:.3g} or more (DySpec's threshold), and a chain "
-            f"worth a longer draft until one of it is rejected with chance {priced.specdecpp:.3g} "
+            f"at {priced.price_per_ms:.3g} tokens per ms it pays to verify a node that is reached "
+            f"with chance {priced.dyspec:.3g} or more (DySpec's threshold), and to draft a chain "
+            f"on until some token of it is rejected with chance {priced.specdecpp:.3g} "
             "(SpecDec++'s)"
         )

@@ -39,9 +39,11 @@ def refused(*arguments: object) -> str:
 
 
 def started(*arguments: object, limit: int | None = None) -> subprocess.Popen:
-    """The command in a process of its own, which may write files of `limit` bytes at most."""
+    """The command in a process of its own, which can be interrupted and may write files of `limit`
+    bytes at most."""
 
     def limited() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # background jobs inherit that it is ignored
         if limit is not None:
             import resource
 
