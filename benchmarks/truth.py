@@ -187,6 +187,7 @@ def decoded(
     num_tokens: int,
     num_repeats: int,
     *,
+    precision: float = 0.0,
     seed: int = DECODING_SEED,
     output: Path | None = None,
     retrace: bool = True,
@@ -194,7 +195,10 @@ def decoded(
     """The evaluation prompts through the real loop, and, if `retrace`, what was to be expected
     along the texts that came out.
 
-    output  where the results will go: what is decoded is kept beside it until they are there
+    num_repeats  texts per prompt at most
+    precision    enough of them, once the comparison's standard error is below this (it alone is
+                 looked at, never the difference: stopping so favours no outcome)
+    output       where the results will go: what is decoded is kept beside it until they are there
     """
     target, draft = models(case.pair)
     sampling = Sampling(temperature=case.temperature)
@@ -221,13 +225,15 @@ def decoded(
     what = [plan.to_json(), num_tokens, seed, retrace, *fingerprints]
     name = sha256(json.dumps(what).encode()).hexdigest()[:16]
     journal = Journal(output, {"what": "decoded"})
-    pieces = [
-        journal.piece(f"{name}-{repeat}", lambda repeat=repeat: one(repeat))  # type: ignore[misc]
-        for repeat in range(num_repeats if case.temperature > 0 else 1)
-    ]
-    tokens, steps = (sum(piece[part] for piece in pieces) for part in ("tokens", "steps"))
-    rounds = sum(piece["rounds"] for piece in pieces) if retrace else steps
-    return Decoded(Ratio(tokens, steps), Ratio(tokens, rounds))
+    total: Piece = {}
+    for repeat in range(num_repeats if case.temperature > 0 else 1):
+        piece = journal.piece(f"{name}-{repeat}", lambda: one(repeat))  # noqa: B023 - called here
+        total = {part: total.get(part, 0.0) + values for part, values in piece.items()}
+        measured = Ratio(total["tokens"], total["steps"])
+        again = Ratio(total["tokens"], total.get("rounds", total["steps"]))
+        if retrace and log_error(again.influence - measured.influence) <= precision:
+            break
+    return Decoded(measured, again)
 
 
 def compare(
@@ -235,6 +241,7 @@ def compare(
     *,
     num_tokens: int,
     num_repeats: int,
+    precision: float,
     num_jobs: int,
     output: Path | None,
 ) -> list[Row]:
@@ -249,10 +256,11 @@ def compare(
         trees = [fitting_tree(each, case) for each, case in zip(evidence, cases, strict=True)]
         runs = [
             pool.submit(
-                decoded, case, tree.parents.tolist(), num_tokens, num_repeats, output=output
+                decoded, case, tree.parents.tolist(), num_tokens, num_repeats,
+                precision=precision, output=output,
             )
             for case, tree in zip(cases, trees, strict=True)
-        ]
+        ]  # fmt: skip
         done = [run.result() for run in tqdm(runs, desc="decoding")]
     return [row(*each) for each in zip(cases, trees, done, evidence, strict=True)]
 
@@ -277,7 +285,7 @@ def table(rows: Sequence[Row]) -> str:
     """One line per pair, temperature and verifier, sizes side by side; then what it comes to."""
     head = ["pair", "T", "verifier"]
     head += [f"measured, n = {', '.join(map(str, SIZES))}"]
-    head += ["predicted from unseen prompts", "predicted from the same prompts"]
+    head += ["predicted from unseen prompts", "predicted along the same texts"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def key(each: Row) -> tuple[str, float, str]:
@@ -313,7 +321,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     sizes = [abs(np.log(row.same / row.measured)) / row.same_error for row in rows if row.chance]
     farthest = f"; at most {max(sizes):.1f} standard errors off" if sizes else ""
     lines = [
-        f"- Same prompts: {near([row.same_difference for row in rows])}{farthest}.",
+        f"- Same texts: {near([row.same_difference for row in rows])}{farthest}.",
         f"- Unseen prompts: {near([row.unseen_difference for row in rows])}; the promised interval "
         f"covers the measurement in {sum(row.inside for row in rows)} of {len(rows)}.",
     ]
@@ -336,7 +344,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
 def gain(row: Row, rival: Row) -> str:
     """How many more tokens per step, measured and (predicted)."""
     error = np.hypot(row.measured_error / row.measured, rival.measured_error / rival.measured)
-    measured, predicted = row.measured / rival.measured - 1, row.same / rival.same - 1
+    measured, predicted = row.measured / rival.measured - 1, row.unseen / rival.unseen - 1
     return f"{measured:+.1%} ± {error:.1%} ({predicted:+.1%})"
 
 
@@ -357,13 +365,18 @@ def main() -> None:
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
     parser.add_argument("--verifier", choices=TRACERS, action="append", help="likewise")
     parser.add_argument("--num-tokens", type=int, default=128)
-    parser.add_argument("--num-repeats", type=int, default=2, help="texts decoded per prompt")
+    parser.add_argument("--num-repeats", type=int, default=6, help="texts per prompt at most")
+    parser.add_argument(
+        "--precision", type=float, default=0.005,
+        help="no more texts where the standard error is below this",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
     arguments = parser.parse_args()
     rows = compare(
         all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(TRACERS)),
         num_tokens=arguments.num_tokens,
         num_repeats=arguments.num_repeats,
+        precision=arguments.precision,
         num_jobs=arguments.jobs,
         output=arguments.output,
     )

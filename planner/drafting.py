@@ -197,3 +197,8 @@ GrownDrafting = (
 """Every kind whose trees are decided on while they grow."""
 
 Drafting = Annotated[TreeDrafting | GrownDrafting, Field(discriminator="kind")]
+
+
+def head_of(drafting: Drafting) -> HeadFile | None:
+    """The trained head that decides with it, if one does."""
+    return drafting.head if isinstance(drafting, StoppingDrafting) else None

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as dump_arrays
 
+from .drafting import HeadFile
 from .schema import Document, Part, PlannerError, read_json, write_atomically
 
 Milliseconds = Annotated[float, Field(gt=0)]
@@ -114,6 +115,14 @@ class Costs(Part):
         description="a step's first draft pass, at the root, right after a target pass; counts [1]"
     )
     draft: Curve = Field(description="each later draft pass, with sampling, by the level's width")
+    draft_grown: Curve | None = Field(
+        default=None,
+        description="the same where trees grow: candidates are drawn, weighed and shown to a rule",
+    )
+    draft_scored: dict[str, Curve] = Field(
+        default_factory=dict,
+        description="by SHA-256 of a head's file: the same for chains that it scores, counts [1]",
+    )
     overhead: dict[str, Curve] = Field(
         min_length=1, description="by verifier: acceptance walk, cache keeping, by num_nodes"
     )
@@ -294,7 +303,8 @@ class Replay(Part):
       taken     int8 [num_rows]                      the candidate that was accepted, if the node
                                                      was reached; -1: none of them, or not reached
       features  float32 [num_rows, 4]                of q, columns as in `planner.growth.base`;
-                                                     the last is NaN where no head was asked
+                                                     the last, of the node itself, is NaN where
+                                                     no head was asked, and at roots
       path      int8 [num_trees, levels]             candidates accepted one below the other, as far
                                                      as the text goes, expanded or not; -1 behind
     The trees were expanded best first, by what was drawn: `first` to `features` never depend on
@@ -306,7 +316,7 @@ class Replay(Part):
     num_children: Count = Field(description="candidates below each expanded node")
     num_expanded: Annotated[int, Field(ge=1, le=127, description="most expanded nodes of a tree")]
     prompts: list[ReplayedPrompt] = Field(min_length=1)
-    head: str | None = Field(default=None, description="SHA-256 of the head's file, if one scored")
+    head: HeadFile | None = Field(default=None, description="whose scores the features hold")
     arrays: str = Field(description="what the arrays' names in the file beside begin with")
 
     @property
@@ -485,6 +495,9 @@ def _check_replay(content: dict[str, np.ndarray], replay: Replay, where: str) ->
     later = (child == -1) | ((child > place[:, None]) & (child < np.repeat(sizes, sizes)[:, None]))
     if not later.all() or (child >= 0).sum() != rows - replay.num_trees:
         raise PlannerError(f"{where}.child: expected every row but a root once, behind its parent")
+    scores = features[place > 0, -1]
+    if replay.head is not None and not ((scores >= 0) & (scores <= 1)).all():
+        raise PlannerError(f"{where}.features: expected the head's scores between 0 and 1")
     for name, ranks in (("taken", taken), ("path", path)):
         if ranks.size and (ranks.min() < -1 or ranks.max() >= replay.num_children):
             raise PlannerError(f"{where}.{name}: expected -1 to {replay.num_children - 1}")

@@ -7,24 +7,25 @@ repeated, so that a slow spell of the machine meets all trees alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
+from planner.growth.base import COLLISION, FEATURES, SCORE
 from planner.plan import VERIFIER_TRAITS
 from planner.profile import Costs, Sampling
 from planner.tree import Tree
 from runtime.models import LanguageModel
 from runtime.policies import StaticTree
 from runtime.randomness import seeded_source
-from runtime.session import Session, StepRecord
+from runtime.session import Score, Session, StepRecord
 from runtime.verifiers import VERIFIERS
 
 from .journal import Piece
 from .timing import curve
-from .trees import broom, grid, typical_tree
+from .trees import broom, bush, grid, typical_tree
 
 LONE_ROOT = Tree([-1])
 WARM_UP_MS = 300.0
@@ -33,6 +34,8 @@ EVERY_SIZE = 64
 cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
 FEW_SIZES = (2, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
+NUM_CANDIDATES = 8
+"""Children that a node of a growing tree may have, as far as times are concerned."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,15 @@ class CostGrid:
 
     num_nodes: tuple[int, ...]
     widths: tuple[int, ...]
+    num_candidates: int
+    """Drawn below every expanded node where draft passes of growing trees are timed."""
 
     @classmethod
     def up_to(cls, max_nodes: int, vocab_size: int) -> CostGrid:
         """Trees of up to `max_nodes` nodes; levels of up to half as many expanded ones."""
         widest = max(1, min(max_nodes // 2, vocab_size))
-        return cls(tuple(grid(max_nodes, EVERY_SIZE)), tuple(grid(widest)))
+        most = min(NUM_CANDIDATES, vocab_size)
+        return cls(tuple(grid(max_nodes, EVERY_SIZE)), tuple(grid(widest)), most)
 
     @property
     def few_nodes(self) -> tuple[int, ...]:
@@ -57,7 +63,8 @@ class CostGrid:
     @property
     def depth(self) -> int:
         """Of the deepest tree that is timed."""
-        return max(3, *(_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS))
+        walked = (_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS)
+        return max(bush(self.widths[-1], self.num_candidates).depth, *walked)
 
 
 class CostSweeps:
@@ -66,6 +73,7 @@ class CostSweeps:
     text       token ids, at least `context` of them: what stands in the caches
     verifiers  whose acceptance walks are timed: the first one's at every size and with everything
                else, the others' at a few sizes.  A chain's walk is timed on the same trees.
+    heads      by SHA-256 of their files, whose chains' draft passes are timed
     """
 
     def __init__(
@@ -79,8 +87,10 @@ class CostSweeps:
         *,
         verifiers: Sequence[str],
         seed: int,
+        heads: Mapping[str, Score] | None = None,
     ) -> None:
         self.context, self.grid, self.verifiers = context, grid, tuple(verifiers)
+        self._heads = dict(heads or {})
         rng = seeded_source(seed, target.device)
         rule = VERIFIERS[verifiers[0]]
         self._pair = Session(target, draft, verifier=rule, sampling=sampling, rng=rng)
@@ -102,6 +112,8 @@ class CostSweeps:
             "verify": np.full(len(self.grid.num_nodes), np.nan),
             "draft_root": np.full(1, np.nan),
             "draft": np.full(len(self.grid.widths), np.nan),
+            "draft_grown": np.full(len(self.grid.widths), np.nan),
+            **{f"draft_scored/{head}": np.full(1, np.nan) for head in self._heads},
             "target_step": np.full(1, np.nan),
             "draft_step": np.full(1, np.nan),
         }
@@ -118,6 +130,15 @@ class CostSweeps:
             elif kind == "width":
                 step = self._run(self._pair, broom(self.grid.widths[index]))
                 times["draft"][index] = np.mean(step.draft_ms[1:])
+            elif kind == "grown":
+                width = self.grid.widths[index]
+                times["draft_grown"][index] = self._grown_ms(
+                    width, self.grid.num_candidates, COLLISION
+                )
+            elif kind in self._heads:
+                self._pair.score = self._heads[kind]
+                times[f"draft_scored/{kind}"][0] = self._grown_ms(1, 1, SCORE)
+                self._pair.score = None
             elif kind == "target":
                 times["target_step"][0] = self._run(self._pair, LONE_ROOT).total_ms
             elif kind == "draft":
@@ -147,6 +168,8 @@ class CostSweeps:
                 },
                 "draft_root": of("draft_root", [1]),
                 "draft": of("draft", self.grid.widths),
+                "draft_grown": of("draft_grown", self.grid.widths),
+                "draft_scored": {head: of(f"draft_scored/{head}", [1]) for head in self._heads},
                 "target_step": of("target_step", [1]),
                 "draft_step": of("draft_step", [1]),
             }
@@ -161,6 +184,8 @@ class CostSweeps:
         return [
             *(("nodes", index) for index in range(len(self.grid.num_nodes))),
             *(("width", index) for index in range(len(self.grid.widths))),
+            *(("grown", index) for index in range(len(self.grid.widths))),
+            *((head, 0) for head in self._heads),
             ("target", 0),
             ("draft", 0),
             *(
@@ -170,10 +195,31 @@ class CostSweeps:
             ),
         ]
 
+    def _grown_ms(self, width: int, num_candidates: int, column: int) -> float:
+        """The mean draft pass of a growing tree over `width` nodes below the root, whose rule looks
+        at one of `FEATURES` beside what was drawn."""
+        tree = bush(width, num_candidates)
+        step = self._pair.step(_Shown(tree, num_candidates, FEATURES[column]))
+        self._pair.rewind(self.context)
+        passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
+        return float(np.mean([ms for ms, wide in passes if wide == width]))
+
     def _run(self, session: Session, tree: Tree) -> StepRecord:
         step = session.step(StaticTree(tree))
         session.rewind(self.context)
         return step
+
+
+class _Shown(StaticTree):
+    """A tree that is drafted as if it grew: shown everything, and deciding nothing by it."""
+
+    def __init__(self, tree: Tree, num_candidates: int, column: str) -> None:
+        super().__init__(tree)
+        self.num_candidates = num_candidates
+        self.columns = (column,)
+
+    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
+        pass
 
 
 def _walk_tree(verifier: str, num_nodes: int) -> Tree:

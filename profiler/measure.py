@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from planner.drafting import HeadFile
 from planner.profile import Acceptance, Costs, Profile, Replay, Sampling
 from planner.schema import PlannerError
+from runtime.heads import AcceptanceHead
 from runtime.machine import describe_execution, describe_machine
 from runtime.models import LanguageModel
 
@@ -24,6 +26,14 @@ from .traces import TRACERS
 
 TIMED_VERIFIER = "rrsw"
 """The rule that everything is timed with; of the others only the walks are, at a few sizes."""
+
+
+@dataclass(frozen=True)
+class ScoringHead:
+    """An acceptance head, ready to score, and the file that it was read from."""
+
+    head: AcceptanceHead
+    file: HeadFile
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,7 @@ def measure_profile(
     prompts: Sequence[Sequence[int]],
     settings: Settings,
     *,
+    heads: Mapping[Sampling, ScoringHead] | None = None,
     output: str | Path | None = None,
     report_line: Callable[[str], None] = lambda line: None,
 ) -> Profile:
@@ -56,6 +67,8 @@ def measure_profile(
 
     prompts  token ids; the target continues each to measure acceptance, and their tokens fill the
              caches when times are measured
+    heads    by the sampling that they were trained for, one of the settings': they score the trees
+             that are recorded under it, and their draft passes are timed
     output   where the profile is going to be written: finished pieces are kept beside it, and an
              interrupted measurement with the same settings continues there; once the profile is
              safely written, call `discard_pieces(output)`
@@ -63,15 +76,16 @@ def measure_profile(
     Progress goes to stderr.  Raises PlannerError for models that do not share a vocabulary,
     prompts that are empty, too long or outside it, and settings beyond the models' positions.
     """
-    _check(target, draft, prompts, settings)
-    journal = Journal(output, _identity(target, draft, prompts, settings))
+    heads = dict(heads or {})
+    _check(target, draft, prompts, settings, heads)
+    journal = Journal(output, _identity(target, draft, prompts, settings, heads))
     if journal.num_pieces:
         report_line(f"continuing an interrupted measurement: {journal.num_pieces} pieces are done")
     num_pieces = len(settings.contexts) * settings.repeats + len(settings.samplings)
     num_pieces += sum(len(_replayed(sampling, settings)) for sampling in settings.samplings)
     with tqdm(total=num_pieces, unit="piece", desc="profile") as progress:
         costs = [
-            _measure_costs(target, draft, prompts, context, settings, journal, progress)
+            _measure_costs(target, draft, prompts, context, settings, heads, journal, progress)
             for context in settings.contexts
         ]
         pieces: list[Piece] = []
@@ -93,10 +107,12 @@ def measure_profile(
             )
             progress.update()
         replays = [
-            _measure_replays(target, draft, prompts, sampling, piece, settings, journal, progress)
+            _measure_replays(
+                target, draft, prompts, sampling, piece, settings, heads, journal, progress
+            )
             for sampling, piece in zip(settings.samplings, pieces, strict=True)
         ]
-    return _assemble(target, draft, costs, pieces, replays, settings)
+    return _assemble(target, draft, costs, pieces, replays, settings, heads)
 
 
 def _measure_costs(
@@ -105,6 +121,7 @@ def _measure_costs(
     prompts: Sequence[Sequence[int]],
     context: int,
     settings: Settings,
+    heads: Mapping[Sampling, ScoringHead],
     journal: Journal,
     progress: tqdm,
 ) -> Costs:
@@ -118,6 +135,7 @@ def _measure_costs(
         settings.samplings[-1],
         verifiers=[TIMED_VERIFIER, *(name for name in TRACERS if name != TIMED_VERIFIER)],
         seed=settings.seed,
+        heads={each.file.sha256: each.head.scores for each in heads.values()},
     )
     warm = False
     done: list[Piece] = []
@@ -142,6 +160,7 @@ def _measure_replays(
     sampling: Sampling,
     acceptance: Piece,
     settings: Settings,
+    heads: Mapping[Sampling, ScoringHead],
     journal: Journal,
     progress: tqdm,
 ) -> dict[str, Piece]:
@@ -162,6 +181,7 @@ def _measure_replays(
                 verifier,
                 width=settings.width,
                 seed=settings.seed,
+                head=heads[sampling].head if sampling in heads else None,
             ),
         )
         progress.update()
@@ -179,6 +199,7 @@ def _assemble(
     pieces: list[Piece],
     replays: list[dict[str, Piece]],
     settings: Settings,
+    heads: Mapping[Sampling, ScoringHead],
 ) -> Profile:
     entries: list[Acceptance] = []
     trees: list[Replay] = []
@@ -188,7 +209,8 @@ def _assemble(
         entries += of_sampling
         arrays |= named
         for verifier, replay in recorded.items():
-            entry, named = replay_entry(replay, sampling, verifier, settings.width)
+            file = heads[sampling].file if sampling in heads else None
+            entry, named = replay_entry(replay, sampling, verifier, settings.width, file)
             trees.append(entry)
             arrays |= named
     profile = Profile(
@@ -220,6 +242,7 @@ def _identity(
     draft: LanguageModel,
     prompts: Sequence[Sequence[int]],
     settings: Settings,
+    heads: Mapping[Sampling, ScoringHead],
 ) -> dict[str, object]:
     """Everything that a piece depends on."""
     return {
@@ -230,6 +253,7 @@ def _identity(
         "machine": describe_machine(target.device).model_dump(),
         "execution": describe_execution(target).model_dump(),
         "prompts": [list(prompt) for prompt in prompts],
+        "heads": {str(sampling): each.file.sha256 for sampling, each in heads.items()},
         "settings": asdict(settings)
         | {"samplings": [sampling.model_dump() for sampling in settings.samplings]},
     }
@@ -240,6 +264,7 @@ def _check(
     draft: LanguageModel,
     prompts: Sequence[Sequence[int]],
     settings: Settings,
+    heads: Mapping[Sampling, ScoringHead],
 ) -> None:
     if target.vocab_size != draft.vocab_size:
         raise PlannerError(
@@ -269,6 +294,13 @@ def _check(
             raise PlannerError(
                 f"context: got {context}, expected at most {positions - deepest}: the models serve "
                 f"{positions} positions and the trees timed are {deepest} levels deep"
+            )
+    for sampling in heads:
+        if sampling not in settings.samplings:
+            there = ", ".join(map(str, settings.samplings))
+            raise PlannerError(
+                f"head: got one trained for {sampling}, expected one for {there}, as is measured; "
+                "measure at its own settings too, or train one for these with planner train-head"
             )
     if settings.num_ranks > target.vocab_size:
         raise PlannerError(

@@ -13,12 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from planner.drafting import HeadFile
 from planner.growth.base import FEATURES
 from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
 from planner.profile import Replay, ReplayArrays, ReplayedPrompt, Sampling
+from planner.schema import PlannerError
 from runtime.cache import RowCache
 from runtime.candidates import drawn_values, features
-from runtime.models import LanguageModel
+from runtime.heads import AcceptanceHead
+from runtime.models import HiddenModel, LanguageModel
 from runtime.randomness import Source, seeded_source
 from runtime.sampling import distribution
 from runtime.verifiers import VERIFIERS
@@ -39,9 +42,6 @@ LEAST_VALUE = 1e-4
 
 MAX_LEVELS = 24
 """Levels below the root to which it is recorded what is accepted."""
-
-SEEN = ("max_probability", "entropy", "collision")
-"""Features that need no head."""
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,26 @@ def record_replays(
     *,
     width: Width,
     seed: int,
+    head: AcceptanceHead | None = None,
 ) -> Piece:
     """Trees at every position of `texts`, which the target itself wrote behind `prompts`.
 
     verifier  one of `DRAWS`; at temperature 0 it must be the greedy rule
+    head      scores the nodes, if there is one
 
     Returns the arrays of `planner.profile.ReplayArrays` by name, and "num_positions" int64 [texts].
     """
-    source = seeded_source(seed, target.device)
-    chances = Chances(target.device)
+    if head is not None and not isinstance(draft, HiddenModel):
+        raise PlannerError(
+            f"draft: got {draft.info.name}, which does not give its hidden states, but a head is "
+            "to score its tokens; pass a transformers model"
+        )
+    source, chances = seeded_source(seed, target.device), Chances(target.device)
+    asked = _Asked(draft, sampling, verifier, width, head, chances, source)
     parts = []
     for prompt, text in zip(prompts, texts, strict=True):
         p, q = distributions_along(target, draft, prompt, text, sampling)
-        parts += _replayed_text(
-            draft, prompt, text, p, q, sampling, verifier, width, chances, source
-        )
+        parts += _replayed_text(asked, prompt, text, p, q)
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     sizes = arrays.pop("sizes")
     arrays["first"] = np.concatenate(([0], np.cumsum(sizes)))
@@ -93,7 +98,7 @@ def record_replays(
 
 
 def replay_entry(
-    piece: Piece, sampling: Sampling, verifier: str, width: Width
+    piece: Piece, sampling: Sampling, verifier: str, width: Width, head: HeadFile | None = None
 ) -> tuple[Replay, dict[str, np.ndarray]]:
     """The profile's entry for what `record_replays` returned, and the arrays that it names."""
     prefix = f"{str(sampling).replace(' ', ',')}/{verifier}/replay"
@@ -106,24 +111,30 @@ def replay_entry(
             ReplayedPrompt(prompt=index, num_positions=int(count))
             for index, count in enumerate(piece["num_positions"])
         ],
+        head=head,
         arrays=prefix,
     )
     return entry, {f"{prefix}/{name}": piece[name] for name in ReplayArrays._fields}
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be recorded, and with what."""
+
+    draft: LanguageModel
+    sampling: Sampling
+    verifier: str
+    width: Width
+    head: AcceptanceHead | None
+    chances: Chances
+    source: Source
+
+
 def _replayed_text(
-    draft: LanguageModel,
-    prompt: Sequence[int],
-    text: Sequence[int],
-    p: Tensor,
-    q: Tensor,
-    sampling: Sampling,
-    verifier: str,
-    width: Width,
-    chances: Chances,
-    source: Source,
+    asked: _Asked, prompt: Sequence[int], text: Sequence[int], p: Tensor, q: Tensor
 ) -> list[dict[str, np.ndarray]]:
     """One text's trees, some at a time.  p, q float [N, V] in front of each of its N tokens."""
+    draft = asked.draft
     read = torch.tensor([*prompt, *text[:-1]], device=draft.device)
     cache = draft.new_cache(len(read))
     draft.forward(read, torch.arange(len(read), device=draft.device), cache, num_logits=0)
@@ -132,12 +143,10 @@ def _replayed_text(
     parts = []
     for start in range(0, len(text), some):
         places = range(start, min(start + some, len(text)))
-        trees = _Trees(
-            draft, cache, len(prompt), places, p, q, tokens, sampling, verifier, width, chances
-        )
-        trees.grow(source)
+        trees = _Trees(asked, cache, len(prompt), places, p, q, tokens)
+        trees.grow()
         trees.note_chances()
-        parts.append(trees.arrays(source))
+        parts.append(trees.arrays())
         cache.rewind(len(read))
     return parts
 
@@ -151,22 +160,21 @@ class _Trees:
 
     def __init__(
         self,
-        draft: LanguageModel,
+        asked: _Asked,
         cache: RowCache,
         num_prompt: int,
         places: range,
         p: Tensor,
         q: Tensor,
         text: Tensor,
-        sampling: Sampling,
-        verifier: str,
-        width: Width,
-        chances: Chances,
     ) -> None:
-        self._draft, self._cache = draft, cache
+        self._draft, self._cache = asked.draft, cache
         self._p, self._q, self._text = p, q, text
-        self._sampling = Sampling(temperature=1.0) if sampling.temperature == 0 else sampling
-        self._verifier, self._width, self._chances = verifier, width, chances
+        greedy = asked.sampling.temperature == 0
+        self._sampling = Sampling(temperature=1.0) if greedy else asked.sampling
+        self._verifier, self._width, self._head = asked.verifier, asked.width, asked.head
+        self._chances, self._source = asked.chances, asked.source
+        draft, width = asked.draft, asked.width
         self._read = cache.length
         size = (len(places), width.num_expanded)
         most = min(width.num_children, p.shape[-1])
@@ -187,23 +195,23 @@ class _Trees:
         self._cache_rows = torch.zeros((*size, size[1]), dtype=torch.long, device=device)
         """Rows in the cache of the ancestors of each row, its own last, by depth below the root."""
 
-    def grow(self, source: Source) -> None:
+    def grow(self) -> None:
         """Draft until the trees are as wide as wanted."""
         trees = torch.arange(len(self._places), device=self._places.device)
         self._on_text[:, 0] = True
         certain = torch.ones(len(trees), dtype=torch.float64, device=trees.device)
-        self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain, source)
+        self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain)
         while int(self._sizes.min()) < self._width.num_expanded:
             trees, parents, ranks = self._best_places()
             if len(trees) == 0:
                 break
-            self._draft_below(trees, parents, ranks, source)
+            self._draft_below(trees, parents, ranks)
 
     def note_chances(self) -> None:
         """Learn from what was accepted, for the trees to come."""
         self._chances.note(self._drawn[self._on_text], self._taken[self._on_text])
 
-    def arrays(self, source: Source) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         """As in `planner.profile.Replay`, with "sizes" int64 [trees] instead of "first"."""
         rows = torch.arange(self._width.num_expanded, device=self._sizes.device)
         there = rows[None, :] < self._sizes[:, None]
@@ -213,10 +221,10 @@ class _Trees:
             "child": self._child[there].to(torch.int8).cpu().numpy(),
             "taken": self._taken[there].to(torch.int8).cpu().numpy(),
             "features": self._features[there].float().cpu().numpy(),
-            "path": self._paths(source).to(torch.int8).cpu().numpy(),
+            "path": self._paths().to(torch.int8).cpu().numpy(),
         }
 
-    def _paths(self, source: Source) -> Tensor:
+    def _paths(self) -> Tensor:
         """int64 [G, MAX_LEVELS]: ranks accepted one below the other, -1 behind the last.
 
         Behind what was expanded the draft's distribution is that along the text, and the children
@@ -232,19 +240,19 @@ class _Trees:
                 break
             ranks = self._taken[trees, rows]
             fresh = rows < 0
-            ranks[fresh] = self._drawn_at(self._places[trees[fresh]] + level, source)[1]
+            ranks[fresh] = self._drawn_at(self._places[trees[fresh]] + level)[1]
             paths[trees, level] = ranks
             on = ranks >= 0
             below = torch.where(rows >= 0, self._child[trees, rows, ranks.clamp(min=0)], -1)
             trees, rows = trees[on], below[on]
         return paths
 
-    def _drawn_at(self, places: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+    def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Children of on-text nodes at `places`, and the ranks accepted: see `replay_draws`."""
         draw, most = DRAWS[self._verifier], self._candidates.shape[-1]
         if len(places) == 0:
             return places[:, None].expand(0, most), places
-        return draw(self._p[places], self._q[places], self._text[places], most, source)
+        return draw(self._p[places], self._q[places], self._text[places], most, self._source)
 
     def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
         """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
@@ -257,7 +265,7 @@ class _Trees:
         most = self._values.shape[-1]
         return trees, where[wanted] // most, where[wanted] % most
 
-    def _draft_below(self, trees: Tensor, parents: Tensor, ranks: Tensor, source: Source) -> None:
+    def _draft_below(self, trees: Tensor, parents: Tensor, ranks: Tensor) -> None:
         """One draft pass over the candidates at `ranks` of rows `parents`, which become rows."""
         order = torch.arange(len(trees), device=trees.device)
         first = torch.searchsorted(trees, trees)  # trees ascend: the first of the same tree
@@ -271,15 +279,24 @@ class _Trees:
         above = self._cache_rows[trees, parents]
         above[order, depths - 1] = self._cache.length + order
         self._cache_rows[trees, rows] = above
-        logits = self._draft.forward(
+        logits, scores = self._passed(
             self._candidates[trees, parents, ranks],
             self._roots[trees] + depths,
-            self._cache,
             self._visible(trees, depths, above),
         )
         values = self._values[trees, parents, ranks]
         self._values[trees, parents, ranks] = 0
-        self._expand(trees, rows, distribution(logits, self._sampling), values, source)
+        self._expand(trees, rows, distribution(logits, self._sampling), values, scores)
+
+    def _passed(
+        self, tokens: Tensor, positions: Tensor, visible: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
+        if self._head is None:
+            return self._draft.forward(tokens, positions, self._cache, visible), None
+        assert isinstance(self._draft, HiddenModel)
+        logits, hidden = self._draft.forward_with_hidden(tokens, positions, self._cache, visible)
+        return logits, self._head.scores(hidden)
 
     def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
         """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
@@ -292,21 +309,28 @@ class _Trees:
         return visible.scatter_(1, ancestors, True)
 
     def _expand(
-        self, trees: Tensor, rows: Tensor, q: Tensor, values: Tensor, source: Source
+        self,
+        trees: Tensor,
+        rows: Tensor,
+        q: Tensor,
+        values: Tensor,
+        scores: Tensor | None = None,
     ) -> None:
         """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
         most = self._candidates.shape[-1]
-        candidates = VERIFIERS[self._verifier].sample(q, most, source)
+        candidates = VERIFIERS[self._verifier].sample(q, most, self._source)
         places = self._places[trees] + self._depths[trees, rows]
         on_text = self._on_text[trees, rows] & (places < len(self._text))
         self._on_text[trees, rows] = on_text
-        given, taken = self._drawn_at(places[on_text], source)
+        given, taken = self._drawn_at(places[on_text])
         candidates[on_text] = given
         self._taken[trees[on_text], rows[on_text]] = taken
-        drawn = drawn_values(q, candidates, distinct=VERIFIER_TRAITS[self._verifier].distinct)
+        mass = q.gather(-1, candidates).double().cpu().numpy()
+        distinct = VERIFIER_TRAITS[self._verifier].distinct
+        drawn = torch.from_numpy(drawn_values(mass, distinct=distinct)).to(q.device)
         self._candidates[trees, rows] = candidates
         self._drawn[trees, rows] = drawn
-        self._features[trees, rows] = features(q, SEEN).to(self._features.dtype)
+        self._features[trees, rows] = features(q, FEATURES, scores).to(self._features.dtype)
         accepted = self._chances.of(drawn)
         passed = torch.cat((torch.ones_like(drawn[:, :1]), 1 - accepted[:, :-1]), -1).cumprod(-1)
         room = self._depths[trees, rows] < self._rooms[trees]

@@ -43,3 +43,22 @@ def typical_tree(num_nodes: int, max_children: int = len(TYPICAL_ACCEPTANCE)) ->
 def broom(width: int) -> Tree:
     """`width` chains of three below the root: its second and third draft pass have that width."""
     return Tree([-1] + [0] * width + list(range(1, 2 * width + 1)))
+
+
+def bush(width: int, max_children: int) -> Tree:
+    """The same where a node has at most so many children: levels as wide as that allows, up to
+    `width`, and two more draft passes of that width."""
+    parents, level = [-1], [0]
+    for wide in (*_widening(width, max_children), width, width):
+        first = len(parents)
+        parents += [level[place * len(level) // wide] for place in range(wide)]
+        level = list(range(first, first + wide))
+    return Tree(parents)
+
+
+def _widening(width: int, max_children: int) -> list[int]:
+    """Widths of the levels below the root, each the largest possible, up to `width`."""
+    widths = [min(max_children, width)]
+    while widths[-1] < width:
+        widths.append(min(widths[-1] * max_children, width))
+    return widths

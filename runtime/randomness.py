@@ -15,6 +15,8 @@ from torch import Tensor
 
 from planner.schema import PlannerError
 
+from .successive import by_inversion, by_race
+
 BLOCK = 64
 """Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""
 
@@ -76,13 +78,12 @@ class TorchSource:
         return torch.searchsorted(cumulative, height.mul_(cumulative[..., -1:]), right=True)
 
     def without_replacement(self, probs: Tensor, k: int) -> Tensor:
-        """By exponential races: token x arrives at time E_x / probs_x, E_x ~ Exp(1); the first k
-        to arrive are a sequential draw without replacement.  Tokens of no mass come after all
-        others, in an order of their own that is uniform.  One draw needs no race."""
+        """By inversion on a CPU, elsewhere by a race, which a single draw does not need."""
+        if probs.device.type == "cpu":
+            return by_inversion(probs, self._uniform((len(probs), k), probs.device))
         if k == 1:
             return self.with_replacement(probs, 1)
-        clocks = self._uniform(probs.shape, probs.device).neg_().log1p_().neg_()
-        return torch.where(probs > 0, probs / clocks, -clocks).topk(k, dim=-1).indices
+        return by_race(probs, self._uniform(probs.shape, probs.device), k)
 
     def accept(self, share: float, total: float) -> bool:
         if not self._uniforms:

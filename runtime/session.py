@@ -17,7 +17,7 @@ from planner.profile import Sampling
 from planner.schema import PlannerError
 
 from .cache import RowCache
-from .candidates import drawn_values, features, to_host
+from .candidates import shown
 from .draft_tree import CandidateTree, DraftTree
 from .models import HiddenModel, LanguageModel
 from .policies import DraftPolicy
@@ -94,7 +94,7 @@ class Session:
         self._draft_sampling = Sampling(temperature=1.0) if greedy else sampling
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
-        self._score = score
+        self.score = score
         self._timed = timed and target.device.type == "cuda"
         self.use(verifier)
 
@@ -217,13 +217,9 @@ class Session:
         draft_probs = distribution(logits, self._draft_sampling)
         candidates = self._verifier.sample(draft_probs, policy.num_candidates, self.rng)
         distinct = VERIFIER_TRAITS[self._verifier.name].distinct
-        tokens, drawn, shown = to_host(
-            candidates,
-            drawn_values(draft_probs, candidates, distinct=distinct),
-            features(draft_probs, policy.columns, score),
-        )
-        tree.draw(nodes, draft_probs, tokens)
-        return drawn, shown
+        seen = shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
+        tree.draw(nodes, draft_probs, seen.tokens)
+        return seen.drawn, seen.features
 
     def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> Tensor:
         """float [len(nodes), V]: one draft pass over `nodes`, which join the draft's cache."""
@@ -232,7 +228,7 @@ class Session:
 
     def _scored_logits(self, tree: DraftTree, nodes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """The same, and the head's word on the nodes, float [len(nodes)], if there is a head."""
-        if self._score is None:
+        if self.score is None:
             return self._draft_logits(tree, nodes), None
         draft, inputs = self._draft_inputs(tree, nodes)
         if not isinstance(draft, HiddenModel):
@@ -241,7 +237,7 @@ class Session:
                 "plan stops by a head; pass a transformers model"
             )
         logits, hidden = draft.forward_with_hidden(*inputs, num_logits=len(nodes))
-        return logits, self._score(hidden)
+        return logits, self.score(hidden)
 
     def _draft_inputs(
         self, tree: DraftTree, nodes: Sequence[int]

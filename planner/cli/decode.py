@@ -81,7 +81,7 @@ def command(
         ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
     models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
     report = decode_prompts(
-        decision,
+        plan,  # not what was read of it: a head is looked for beside its file
         models[0],
         models[1],
         ids,

@@ -55,6 +55,11 @@ from .options import (
     "--num-replayed", type=click.IntRange(0), default=32, show_default=True,
     help="Prompts at whose positions whole trees are recorded, for plans whose trees grow.",
 )  # fmt: skip
+@click.option(
+    "--head", "heads", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+    help="Let this head (of planner train-head) score the recorded trees, so that plans can stop "
+    "by it; repeatable, one for each temperature.",
+)  # fmt: skip
 @click.option("--repeats", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
@@ -75,6 +80,7 @@ def command(
     num_tokens: int,
     num_ranks: int,
     num_replayed: int,
+    heads: tuple[Path, ...],
     repeats: int,
     threads: int | None,
     seed: int,
@@ -89,6 +95,7 @@ def command(
     from profiler import Settings, discard_pieces, measure_profile
 
     from ..profile import Sampling
+    from .heads import scoring_heads
     from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import prompt_ids
 
@@ -111,9 +118,10 @@ def command(
     tokenizer = load_tokenizer_of(names[0])
     ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
     models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
+    scoring = scoring_heads(heads, models[1], Path() if output is None else output.parent)
     try:
         profile = measure_profile(
-            models[0], models[1], ids, settings, output=output, report_line=say
+            models[0], models[1], ids, settings, heads=scoring, output=output, report_line=say
         )
     except KeyboardInterrupt:
         if output is not None:

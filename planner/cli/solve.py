@@ -40,6 +40,7 @@ def command(
 
     from ..display import summary
     from ..optimizer import priced_thresholds, solve
+    from .heads import head_beside
 
     plan = solve(
         facts,
@@ -51,7 +52,7 @@ def command(
         batch_size=batch_size,
         context=context,
     )
-    deliver(plan, output)
+    deliver(head_beside(plan, profile, output), output)
     say(summary(plan))
     if plan.predicted and plan.predicted.steps:
         steps = plan.predicted.steps

@@ -26,7 +26,7 @@ from .checks import count
 from .cost import StepCosts, step_costs
 from .dyspec import DySpecSolver
 from .grading import Candidate, grade, grade_grown
-from .growing import GrowingSolver, GrowthEstimates
+from .growing import GrowingSolver, GrowthEstimates, costs_of
 from .law import AcceptanceLaw
 from .price import PriceSolver
 from .problem import Estimates, Limits, Solver
@@ -246,18 +246,19 @@ def _graded(
 
 
 def _with_grown(contest: Contest, solvers: dict[str, GrowingSolver], replays: Replays) -> Contest:
-    """The contest with trees that grow, graded crosswise against the fastest tree that drafts."""
-    drafting = [one for one in contest.candidates if one.speculates]
-    control = min(drafting, key=_order) if drafting else None
+    """The contest with trees that grow, graded crosswise against the fastest fixed tree that drafts
+    and can be played."""
+    playable = [c for c in contest.candidates if c.speculates and replays.hold(c.drafting)]
+    control = min(playable, key=_order, default=None)
     whole, *halves = (
         _proposed(contest, solvers, texts) for texts in (replays, replays.half(0), replays.half(1))
     )
-    grown = []
+    grown, costs = [], contest.costs.growing()
     for key, settings in whole.items():
         crossed = [half[key] for half in reversed(halves) if key in half]
         if len(crossed) < len(halves):
             continue
-        played = replays.played_by_halves(crossed, contest.costs)
+        played = replays.played_by_halves(crossed, costs_of(settings, costs))
         if played is not None:
             grown.append(
                 grade_grown(
@@ -279,7 +280,7 @@ def _proposed(
     most = VERIFIER_TRAITS[contest.verifier].max_children or MOST_CHILDREN
     estimates = GrowthEstimates(
         replays=texts,
-        costs=contest.costs,
+        costs=contest.costs.growing(),
         price_per_ms=min(contest.candidates, key=_order).tokens_per_ms,
         max_children=min(most, texts.num_children),
     )

@@ -76,7 +76,7 @@ class _Side:
     def on_recorded_trees(self) -> _Side:
         """Played there, if any were recorded."""
         played, replays = self.candidate.played, self.contest.replays
-        if played is None and replays is not None:
+        if played is None and replays is not None and replays.hold(self.candidate.drafting):
             played = Played(replays.play(self.candidate.drafting), self.contest.costs)
         if played is None:
             return replace(self, tokens=None, step_ms=None)
@@ -161,8 +161,8 @@ def _times(candidate: Candidate, contest: Contest) -> list[tuple[tuple[str, int]
     return [
         (("verify", size), costs.verify(size), 1.0),
         ((name, size), costs.overhead(size), 1.0),
-        (("draft", 0), costs.draft_root, 1.0),
-        *((("draft", width), costs.draft(width), 1.0) for width in widths),
+        ((costs.draft.what, 0), costs.draft_root, 1.0),
+        *(((costs.draft.what, width), costs.draft(width), 1.0) for width in widths),
     ]
 
 

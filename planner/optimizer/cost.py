@@ -18,8 +18,8 @@ positive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -92,6 +92,9 @@ class StepCosts:
     overhead: TimeTable
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
+    grown: Mapping[str, TimeTable] = field(default_factory=dict)
+    """Draft passes of trees that grow, as `draft` those of fixed ones: under "" where no head is
+    asked, else by its SHA-256."""
 
     @property
     def max_nodes(self) -> int:
@@ -105,6 +108,27 @@ class StepCosts:
             max(self.verify.first, self.overhead.first) <= size <= self.max_nodes
             and bool(((widths[1:] >= self.draft.first) & (widths[1:] <= self.draft.last)).all())
         )
+
+    def growing(self, head: str = "") -> StepCosts:
+        """The same where trees grow: every draft pass, the first one too, takes longer by what a
+        pass over one node does.  Profiles that did not time it say nothing of a difference.
+
+        head  SHA-256 of the head that is asked, if one is
+
+        Raises PlannerError for a head that was not timed.
+        """
+        draft = self.grown.get(head, None if head else self.draft)
+        if draft is None:
+            raise PlannerError(
+                f"head: got one of SHA-256 {head[:12]}, with which the profile timed no draft "
+                "passes; profile with it"
+            )
+        one, other = self.draft(1), draft(1)
+        longer = Time(
+            max(self.draft_root.ms + other.ms - one.ms, min(self.draft_root.ms, other.ms)),
+            self.draft_root.error_ms + abs(other.error_ms - one.error_ms),
+        )
+        return replace(self, draft=draft, draft_root=longer)
 
     @property
     def autoregressive_ms(self) -> float:
@@ -165,6 +189,7 @@ def step_costs(
     verify, root, draft, overhead, step = (
         _between(a, b, weight) for a, b in zip(one, two, strict=True)
     )
+    grown, beside = _grown_tables(first), _grown_tables(second)
     return StepCosts(
         batch_size=batch_size,
         context=context,
@@ -173,6 +198,11 @@ def step_costs(
         draft=draft,
         overhead=overhead,
         autoregressive=step(step.first),
+        grown={
+            head: _between(table, beside[head], weight)
+            for head, table in grown.items()
+            if head in beside
+        },
     )
 
 
@@ -223,6 +253,15 @@ def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
         _table(costs.overhead[verifier], "tree size (overhead)"),
         _table(costs.target_step, "tokens (target_step)"),
     )
+
+
+def _grown_tables(costs: Costs) -> dict[str, TimeTable]:
+    """As `StepCosts.grown`."""
+    curves = {} if costs.draft_grown is None else {"": costs.draft_grown}
+    return {
+        head: _table(curve, "level width (draft of growing trees)")
+        for head, curve in (curves | costs.draft_scored).items()
+    }
 
 
 def _table(curve: Curve, what: str) -> TimeTable:

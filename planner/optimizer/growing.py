@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..drafting import GrownDrafting
+from ..drafting import Drafting, GrownDrafting, head_of
 from .cost import StepCosts
 from .problem import Limits
 from .replay import Played, Replays, covers
@@ -26,6 +26,7 @@ class GrowthEstimates:
     replays: Replays
     """Texts on which settings may be tried."""
     costs: StepCosts
+    """Of trees that grow, no head being asked."""
     price_per_ms: float
     """Tokens per millisecond of the fastest plan known so far: what time is worth."""
     max_children: int
@@ -34,9 +35,8 @@ class GrowthEstimates:
     def rate(self, drafting: GrownDrafting) -> float:
         """Tokens per millisecond on these texts; -inf for sizes or widths that were not timed."""
         tally = self.replays.play(drafting)
-        if not covers(tally, self.costs):
-            return -np.inf
-        return Played(tally, self.costs).tokens_per_ms
+        costs = costs_of(drafting, self.costs)
+        return Played(tally, costs).tokens_per_ms if covers(tally, costs) else -np.inf
 
     def verify_ms(self, num_nodes: int) -> np.ndarray:
         """float64 [num_nodes]: verification and overhead, by number of nodes from 1."""
@@ -48,6 +48,12 @@ class GrowthEstimates:
         """t': milliseconds that one more node takes, on average up to `num_nodes`."""
         times = self.verify_ms(num_nodes)
         return max(float(np.polyfit(np.arange(len(times)), times, 1)[0]), 0.0)
+
+
+def costs_of(drafting: Drafting, costs: StepCosts) -> StepCosts:
+    """`costs`, or what it costs more to ask the head that decides, if one does."""
+    head = head_of(drafting)
+    return costs if head is None else costs.growing(head.sha256)
 
 
 class GrowingSolver(Protocol):

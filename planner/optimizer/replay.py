@@ -11,13 +11,14 @@ wants to draft there is told nothing and goes on elsewhere.  `Tally.unknown` cou
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..drafting import Drafting, TreeDrafting
+from ..drafting import Drafting, HeadFile, TreeDrafting, head_of
 from ..growth import grower_of
 from ..plan import GREEDY_RULE, VERIFIER_TRAITS
 from ..profile import Profile, Replay, Sampling
@@ -37,8 +38,8 @@ class Replays:
     recorded: Recorded
     deterministic: bool
     """Are candidates a function of the draft's distribution?"""
-    has_scores: bool
-    """Did a trained head score the nodes?"""
+    head: HeadFile | None = None
+    """Who scored the nodes, if a trained head did."""
 
     @property
     def num_texts(self) -> int:
@@ -49,23 +50,29 @@ class Replays:
         """The most children of a node that were recorded."""
         return int(self.recorded.drawn.shape[1])
 
+    def hold(self, drafting: Drafting) -> bool:
+        """Were as many children recorded as it may give a node?"""
+        return drafting.most_children <= self.num_children
+
     def play(self, drafting: Drafting) -> Tally:
         """Rounds of `drafting` along every text.
 
         Raises PlannerError for more children than were recorded, and for a rule that follows a
         head's scores where there are none.
         """
-        if drafting.most_children > self.num_children:
+        if not self.hold(drafting):
             raise PlannerError(
                 f"drafting: got up to {drafting.most_children} children, but the profile's "
                 f"replayed trees have {self.num_children}; ask for fewer, or profile again"
             )
         if isinstance(drafting, TreeDrafting):
             return play_tree(self.recorded, drafting.tree)
-        if getattr(drafting, "score", None) == "head" and not self.has_scores:
+        wanted = head_of(drafting)
+        if wanted is not None and (self.head is None or self.head.sha256 != wanted.sha256):
             raise PlannerError(
-                "drafting.score: got 'head', but the profile's replayed trees hold no head's "
-                "scores; profile with the head, or choose another score"
+                f"drafting.head: got {wanted.file}, but the profile's replayed trees hold "
+                f"{'no scores' if self.head is None else f'the scores of {self.head.file}'}; "
+                "profile with this head, or choose another score"
             )
         compiled = PLAYED.get(drafting.kind)
         if compiled is not None and not getattr(drafting, "online", False):
@@ -77,8 +84,11 @@ class Replays:
         return replace(self, recorded=_texts(self.recorded, slice(which, None, 2)))
 
     def played_by_halves(self, draftings: Sequence[Drafting], costs: StepCosts) -> Played | None:
-        """The first of two draftings on the first half of the texts, the second on the second; in
-        the texts' order.  None where sizes or widths come up that were not timed."""
+        """The first of two draftings of one kind on the first half of the texts, the second on the
+        second; in the texts' order.  None where sizes or widths come up that were not timed.
+
+        costs  of growing trees of that kind
+        """
         tallies = [self.half(which).play(each) for which, each in enumerate(draftings)]
         if not all(covers(tally, costs) for tally in tallies):
             return None
@@ -122,8 +132,8 @@ class Played:
         return [
             *(Spent("verify", n, costs.verify(n), often) for n, often in sizes),
             *(Spent("overhead", n, costs.overhead(max(n, least)), often) for n, often in sizes),
-            Spent("draft", 0, costs.draft_root, tally.root_passes),
-            *(Spent("draft", width, costs.draft(width), often) for width, often in widths),
+            Spent(costs.draft.what, 0, costs.draft_root, tally.root_passes),
+            *(Spent(costs.draft.what, width, costs.draft(width), often) for width, often in widths),
             Spent("target step", 1, costs.autoregressive, alone),
         ]
 
@@ -134,7 +144,7 @@ class Played:
         Errors as in `cost`: fully correlated along a curve, independent between curves.
         """
         rounds = self.tally.rounds.sum()
-        ms, errors = 0.0, dict.fromkeys(("verify", "overhead", "draft", "target step"), 0.0)
+        ms, errors = 0.0, defaultdict[str, float](float)
         for each in self.spent:
             share = float(each.often.sum() / rounds)
             ms += share * each.time.ms
@@ -235,7 +245,7 @@ def _loaded(profile: Profile, entry: Replay) -> Replays:
             path=np.ascontiguousarray(path),
         ),
         deterministic=VERIFIER_TRAITS[entry.verifier].deterministic,
-        has_scores=entry.head is not None,
+        head=entry.head,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..drafting import DynamicDrafting, GrownDrafting, StoppingDrafting
@@ -21,29 +22,36 @@ ASSISTED_TOKENS, ASSISTED_CONFIDENCE = 20, 0.4
 
 @dataclass(frozen=True)
 class SpecDecSolver:
-    """SpecDec++'s rule for each score: the best threshold that a search finds.
+    """SpecDec++'s rule: the best score that needs no training, the trained head where one scored
+    the recorded trees, and for each the best threshold and length that a search finds.
 
-    It starts where the costs put it (`stopping_threshold`).
+    It starts where the costs put the threshold (`stopping_threshold`).
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
         longest = min(limits.max_depth, limits.max_nodes - 1)
         if longest < 1:
             return {}
-        priced = stopping_threshold(estimates)
+        priced, head = stopping_threshold(estimates), estimates.replays.head
+        depths = [depth for depth in DEPTHS if depth < longest] + [longest]
 
         def stopping(score: str, threshold: float, max_depth: int) -> StoppingDrafting:
-            return StoppingDrafting.model_validate(
-                {"score": score, "threshold": threshold, "max_depth": max_depth}
-            )
+            settings = {"score": score, "threshold": threshold, "max_depth": max_depth}
+            used = head if score == "head" else None
+            return StoppingDrafting.model_validate(settings | {"head": used})
 
-        depths = [depth for depth in DEPTHS if depth < longest] + [longest]
-        best = climbed(
-            lambda point: estimates.rate(stopping(**point)),
-            {"score": SCORES, "threshold": [priced, *THRESHOLDS], "max_depth": depths},
-            {"score": SCORES[0], "threshold": priced, "max_depth": longest},
-        )
-        return {"stopping": stopping(**best)}
+        def best(scores: Sequence[str]) -> StoppingDrafting:
+            found = climbed(
+                lambda point: estimates.rate(stopping(**point)),
+                {"score": scores, "threshold": [priced, *THRESHOLDS], "max_depth": depths},
+                {"score": scores[0], "threshold": priced, "max_depth": longest},
+            )
+            return stopping(**found)
+
+        proposed: dict[str, GrownDrafting] = {"stopping": best(SCORES)}
+        if head is not None:
+            proposed["head"] = best(["head"])
+        return proposed
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
         verifier=GREEDY_RULE if plan.sampling.temperature == 0 else plan.verifier,
         batch_size=plan.made_from.batch_size,
         context=plan.made_from.context,
-    )
+    ).growing()
     estimates = GrowthEstimates(
         replays=replays,
         costs=costs,

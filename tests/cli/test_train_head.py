@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from planner import Plan, Profile
 from planner.cli import main
+from planner.cli.heads import head_beside
+from planner.drafting import StoppingDrafting
 from planner.profile import Sampling
 from runtime.embedded import load_pair
 from runtime.heads import load_card, load_head
@@ -99,6 +102,48 @@ def test_at_temperature_0_every_prompt_gives_one_text(tmp_path):
     # acceptance is 0 or 1 then, so its mean is a whole number of tokens
     accepted = card.data.mean_acceptance * card.data.num_tokens
     assert accepted == pytest.approx(round(accepted), abs=1e-9)
+
+
+def test_from_a_head_to_a_plan_that_stops_by_it_in_another_folder(tmp_path):
+    """Profile, plan and head each lie elsewhere; the plan says where its head is."""
+    for folder in ("heads", "profiles", "plans/new"):
+        (tmp_path / folder).mkdir(parents=True)
+    head, profile, plan = (
+        tmp_path / "heads" / "h.safetensors", tmp_path / "profiles" / "p.json",
+        tmp_path / "plans" / "new" / "plan.json",
+    )  # fmt: skip
+    few = ("--temperature", 0.6, "--num-prompts", 4, "--num-tokens", 12)
+    assert planner("train-head", *few, "--num-texts", 8, "-o", head).exit_code == 0
+    profiled = planner(
+        "profile", *few, "--context", 32, "--max-nodes", 8, "--repeats", 2, "--head", head,
+        "-o", profile,
+    )  # fmt: skip
+    assert profiled.exit_code == 0, profiled.output
+    facts = Profile.load(profile)
+    assert facts.replays[0].head.file == os.path.join("..", "heads", "h.safetensors")
+    score = {"score": "head", "threshold": 0.9, "max_depth": 3, "head": facts.replays[0].head}
+    stopping = StoppingDrafting.model_validate(score)
+    assert planner("solve", profile, "--solver", "specdecpp", "-o", plan).exit_code == 0
+    made = Plan.load(plan).model_copy(update={"drafting": stopping, "predicted": None})
+    head_beside(made, profile, plan).save(plan)  # as `solve` does, whatever it chose here
+    there = os.path.join("..", "..", "heads", "h.safetensors")
+    assert Plan.load(plan).drafting.head.file == there
+    decode = ("decode", plan, "--prompts", "embedded/evaluation", "--num-prompts", 1)
+    decoded = planner(*decode, "--max-new-tokens", 4)
+    assert decoded.exit_code == 0, decoded.output
+    head.rename(tmp_path / "gone.safetensors")
+    assert "h.safetensors: no such file" in refused(*decode)
+
+
+def test_two_heads_of_one_temperature_or_of_one_that_is_not_profiled_are_refused(tmp_path):
+    head = tmp_path / "head.safetensors"
+    assert planner(*COMMAND, "--temperature", 0.6, "-o", head).exit_code == 0
+    few = ("--num-prompts", 2, "--num-tokens", 4, "--context", 16, "--max-nodes", 4)
+    twice = refused("profile", *few, "--head", head, "--head", head)
+    assert "both trained for T=0.6" in twice
+    other = refused("profile", *few, "--temperature", 0, "--head", head)
+    assert "trained for T=0.6, expected one for T=0" in other
+    assert "no such file" in refused("profile", *few, "--head", tmp_path / "none")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.drafting import HeadFile
 from planner.optimizer import Replays
 from planner.optimizer.replay_rounds import Recorded
 from planner.profile import Replay, ReplayedPrompt, Sampling
 
 LEVELS = 24
+HEAD = HeadFile(file="head.safetensors", sha256="0" * 64)
 
 
 def made_up(
@@ -45,7 +47,8 @@ def made_up(
         features=features,
         path=np.array(paths, np.int8),
     )
-    return Replays(recorded=recorded, deterministic=deterministic, has_scores=scores)
+    head = HEAD if scores else None
+    return Replays(recorded=recorded, deterministic=deterministic, head=head)
 
 
 def in_profile(profile, replays: Replays, *, verifier: str = "rrsw", temperature: float = 0.6):
@@ -60,6 +63,7 @@ def in_profile(profile, replays: Replays, *, verifier: str = "rrsw", temperature
             ReplayedPrompt(prompt=index, num_positions=length)
             for index, length in enumerate(lengths)
         ],
+        head=replays.head,
         arrays=f"{verifier}/replay",
     )
     arrays = {

@@ -27,7 +27,7 @@ from planner.optimizer.best_first import BestFirst
 from planner.plan import VERIFIER_TRAITS
 
 from . import factory
-from .recorded_trees import in_profile, made_up
+from .recorded_trees import HEAD, in_profile, made_up
 from .twins import all_trees, product_sum
 
 VECTOR = [0.55, 0.05, 0.15, 0.0, 0.1]
@@ -465,6 +465,49 @@ def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
                 c.tokens_per_step.value == pytest.approx(expected, rel=1e-12)
                 for c in contest.candidates if c.solver == name
             )  # fmt: skip
+
+
+def test_a_heads_chains_pay_for_its_word():
+    """The head's candidate costs its own passes, the others the passes of growing trees."""
+    replays = made_up(0, lengths=(70, 50, 60, 64), num_expanded=14, scores=True)
+    plain, grown, scored = 0.5, 0.7, 0.9
+    costs = factory.costs(verify=lambda n: 10, draft=lambda w: plain, counts=range(1, 17))
+    costs = costs.model_copy(
+        update={
+            "draft_grown": factory.curve(range(1, 17), lambda w: grown),
+            "draft_scored": {HEAD.sha256: factory.curve([1], lambda w: scored)},
+        }
+    )
+    profile = in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
+    found = {
+        candidate.drafting.score: candidate
+        for candidate in rank_candidates(profile, solver="specdecpp")
+        if candidate.speculates
+    }
+    assert len(found) == 2
+    assert found["head"].drafting.head == HEAD
+    for score, candidate in found.items():
+        steps = candidate.predicted.steps
+        drafted = sum(steps.nodes[2:])  # by the share of steps that draft, as does the overhead
+        passes = steps.draft_passes * (scored if score == "head" else grown)
+        expected = 10 + passes + 0.1 * drafted
+        assert candidate.step_ms.value == pytest.approx(expected, rel=1e-3)
+    assert solve(profile, solver="specdecpp").drafting in [c.drafting for c in found.values()]
+
+
+def test_fixed_trees_of_more_children_than_were_recorded_do_not_stop_growing_ones():
+    """They are no control, and compared with growing ones text by text they cannot be."""
+    narrow = made_up(0, lengths=(70, 50, 60, 64), num_expanded=14, num_children=2)
+    flat = np.full((60, 6), 0.15)
+    wide = factory.traced([flat + 0.005 * i for i in range(3)])
+    costs = factory.costs(verify=lambda n: 10 + n / 50, counts=range(1, 17))
+    profile = in_profile(factory.profile([wide], [costs]), narrow)
+    held = contests(profile, sampling=profile.acceptance[0].sampling)
+    candidates = ranked(held)
+    assert candidates[0].drafting.most_children > 2
+    grown = next(c for c in candidates if c.grows)
+    ratio = compare(candidates[0], grown, held).speed
+    assert ratio.low < ratio.value < ratio.high
 
 
 @pytest.mark.parametrize("max_nodes", [1, 2, 5])

@@ -134,6 +134,36 @@ def test_every_verifier_has_an_overhead_of_its_own():
     assert steps[1] - steps[0] == pytest.approx(2.0, rel=16 * EPS)
 
 
+def growing_costs(**change):
+    """Passes of .5 ms where the tree is fixed, 1 where it grows, 1.2 with a head's word; 2 at the
+    root of a fixed one."""
+    costs = bumpy(root=2.0, draft=lambda width: 0.5 * width)
+    costs = costs.model_copy(
+        update={
+            "draft_grown": factory.curve(list(BUMPY), lambda width: 0.5 + 0.5 * width),
+            "draft_scored": {"a": factory.curve([1], lambda width: 1.2)},
+        }
+    )
+    return step_costs(profile(costs), **change)
+
+
+def test_where_trees_grow_every_draft_pass_takes_longer():
+    fixed = growing_costs()
+    grown, scored = fixed.growing(), fixed.growing("a")
+    assert [grown.draft_ms(1), grown.draft_ms(4), grown.draft_root.ms] == [1.0, 2.5, 2.5]
+    assert [scored.draft_ms(1), scored.draft_root.ms] == [1.2, pytest.approx(2.7)]
+    assert scored.draft.last == 1
+    assert grown.growing("a").draft_root.ms == pytest.approx(2.7)
+    assert (grown.verify_ms(4), grown.autoregressive) == (fixed.verify_ms(4), fixed.autoregressive)
+
+
+def test_a_profile_that_timed_no_growing_trees_says_nothing_of_them():
+    costs = step_costs(profile(bumpy()))
+    assert costs.growing() == costs
+    with pytest.raises(PlannerError, match=r"SHA-256 b, .* timed no draft passes; profile with it"):
+        costs.growing("b")
+
+
 @pytest.mark.parametrize(
     ("call", "fault"),
     [

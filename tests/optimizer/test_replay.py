@@ -19,7 +19,7 @@ from planner.optimizer import Played, step_costs
 from planner.optimizer.replay_rounds import PLAYED, Tally, play
 
 from . import factory
-from .recorded_trees import made_up
+from .recorded_trees import HEAD, made_up
 
 
 def price(**change) -> PriceDrafting:
@@ -43,9 +43,7 @@ DRAFTINGS = {
     "confidence": StoppingDrafting(score="confidence", threshold=0.7, max_depth=6),
     "entropy": StoppingDrafting(score="entropy", threshold=0.9, max_depth=4),
     "probability": StoppingDrafting(score="probability", threshold=0.5, max_depth=20),
-    "head": StoppingDrafting.model_validate(
-        {"score": "head", "threshold": 0.6, "max_depth": 5, "head": {"file": "h", "sha256": "0"}}
-    ),
+    "head": StoppingDrafting(score="head", threshold=0.6, max_depth=5, head=HEAD),
     "price": price(),
     "price, dear": price(price_per_ms=0.6),
     "price, all is cheap": price(price_per_ms=1e-6, node_price=0.0, max_depth=3),
@@ -251,10 +249,17 @@ def test_below_what_was_not_recorded_nothing_grows():
     ("drafting", "words"),
     [
         (GreedyDrafting(num_nodes=8, max_depth=4, max_children=5), "got up to 5 children"),
-        (DRAFTINGS["head"], "hold no head's scores"),
+        (DRAFTINGS["head"], r"head\.safetensors, but .* hold no scores"),
     ],
 )
 def test_what_was_not_recorded_is_said_in_one_line(drafting, words):
     with pytest.raises(PlannerError, match=words) as caught:
         made_up(10).play(drafting)
     assert "\n" not in str(caught.value)
+
+
+def test_another_heads_scores_do_not_serve():
+    other = HEAD.model_copy(update={"file": "other", "sha256": "1" * 64})
+    drafting = DRAFTINGS["head"].model_copy(update={"head": other})
+    with pytest.raises(PlannerError, match=r"got other, but .* the scores of head\.safetensors"):
+        made_up(10, scores=True).play(drafting)

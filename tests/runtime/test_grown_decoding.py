@@ -12,7 +12,7 @@ from planner.growth import FEATURES, grower_of
 from planner.growth.base import Request
 from planner.profile import Sampling
 from runtime import VERIFIERS, Decoder, Grown, Session, TableModel, decode_prompts
-from runtime.candidates import drawn_values, features, to_host
+from runtime.candidates import drawn_values, features, shown
 from runtime.draft_tree import CandidateTree
 from runtime.randomness import seeded_source
 from tests.growth.settings import chains, trees
@@ -140,17 +140,16 @@ def test_a_large_tree_keeps_what_it_knew():
 
 def test_drawn_values_are_chances_of_the_draw():
     """q = (.5, .3, .2): drawn in the order 1, 2, 0 they had chances .3, .2/.7, .5/.5."""
-    q = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
-    candidates = torch.tensor([[1, 2, 0]])
-    distinct = drawn_values(q, candidates, distinct=True)
+    mass = np.array([[0.3, 0.2, 0.5]])
+    distinct = drawn_values(mass, distinct=True)
     assert distinct[0].tolist() == pytest.approx([0.3, 0.2 / 0.7, 1.0])
-    assert drawn_values(q, candidates, distinct=False)[0].tolist() == pytest.approx([0.3, 0.2, 0.5])
+    assert drawn_values(mass, distinct=False)[0].tolist() == [0.3, 0.2, 0.5]
 
 
 def test_a_token_drawn_only_because_nothing_else_is_left_had_no_chance():
     """float32 leaves some 1e-8 behind, which is nothing."""
-    q = torch.tensor([[0.7, 0.3, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    drawn = drawn_values(q, torch.tensor([[1, 0, 3], [0, 2, 1]]), distinct=True)
+    mass = np.array([[0.3, 0.7, 0.0], [1.0, 0.0, 0.0]], np.float32).astype(np.float64)
+    drawn = drawn_values(mass, distinct=True)
     assert drawn[0].tolist() == pytest.approx([0.3, 1.0, 0.0], abs=1e-6)
     assert drawn[1].tolist() == [1.0, 0.0, 0.0]
 
@@ -162,18 +161,21 @@ def test_features_are_of_the_whole_distribution_and_only_what_is_asked_for():
     assert every[:, 1].tolist() == pytest.approx([np.log(2), 1.5 * np.log(2)])
     assert every[:, 2].tolist() == [0.5, 0.375]
     assert every[:, 3].tolist() == pytest.approx([0.3, 0.9])
-    assert features(q, ()).isnan().all()
-    assert features(q, ("entropy",)).isnan().sum() == 6
+    assert features(q, ()).shape == (2, 0)
 
 
-def test_what_is_shown_travels_unchanged():
-    candidates = torch.tensor([[2**40 + 1, 3]])
-    values = torch.tensor([[0.1, 0.2]], dtype=torch.float64)
-    shown = torch.tensor([[0.5, torch.nan, 1.0, 0.0]], dtype=torch.float64)
-    tokens, drawn, seen = to_host(candidates, values, shown)
-    assert tokens.tolist() == candidates.tolist()
-    assert drawn.tolist() == values.tolist()
-    assert np.array_equal(seen, shown.numpy(), equal_nan=True)
+def test_a_rule_is_shown_what_was_drawn_and_the_columns_that_it_asks_for():
+    q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]])
+    candidates = torch.tensor([[1, 2], [2, 0]])
+    seen = shown(q, candidates, ("score", "collision"), torch.tensor([0.25, 0.75]), distinct=True)
+    assert seen.tokens.tolist() == candidates.tolist()
+    assert seen.tokens.dtype == np.int64
+    np.testing.assert_allclose(seen.drawn, [[0.3, 0.2 / 0.7], [0.9, 1.0]], atol=1e-6)
+    np.testing.assert_allclose(seen.features[:, 2:], [[0.38, 0.25], [0.82, 0.75]], atol=1e-6)
+    assert np.isnan(seen.features[:, :2]).all()
+    nothing = shown(q, candidates, (), distinct=False)
+    assert np.isnan(nothing.features).all()
+    np.testing.assert_allclose(nothing.drawn, [[0.3, 0.2], [0.9, 0.1]], atol=1e-6)
 
 
 @pytest.mark.parametrize("way", ["greedy", "heuristic"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ from scipy.stats import chisquare
 
 from planner import PlannerError
 from runtime.randomness import TorchSource, seeded_source, source_of
+from runtime.successive import LITTLE_LEFT, by_inversion, by_race
 from tests.runtime.exact_source import EnumeratingSource, law
 
 NUM_DRAWS = 40_000
@@ -45,19 +49,66 @@ def test_with_replacement_draws_independently():
     assert_follows(list(map(tuple, drawn)), exact)
 
 
+def raced(probs: torch.Tensor, k: int) -> torch.Tensor:
+    """As a source on a GPU draws."""
+    rng = torch.Generator().manual_seed(0)
+    return by_race(probs, torch.rand(probs.shape, dtype=torch.float64, generator=rng), k)
+
+
+WAYS = {"inversion": lambda probs, k: source().without_replacement(probs, k), "race": raced}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_without_replacement_draws_one_after_the_other(k):
-    drawn = source().without_replacement(PROBS.expand(NUM_DRAWS, -1), k).tolist()
+def test_without_replacement_draws_one_after_the_other(way, k):
+    drawn = WAYS[way](PROBS.expand(NUM_DRAWS, -1), k).tolist()
     exact = law(lambda rng: tuple(rng.without_replacement(PROBS[None], k)[0].tolist()))
     assert_follows(list(map(tuple, drawn)), exact)
 
 
-def test_without_replacement_is_uniform_over_what_has_no_mass():
-    probs = torch.tensor([0.0, 1.0, 0.0, 0.0])
-    drawn = source().without_replacement(probs.expand(NUM_DRAWS, -1), 3).tolist()
-    exact = law(lambda rng: tuple(rng.without_replacement(probs[None], 3)[0].tolist()))
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rest", [0.0, 1e-30, LITTLE_LEFT / 30])
+def test_what_is_left_of_a_certain_token_is_drawn_by_its_own_law(way, rest):
+    """No mass at all: uniform."""
+    probs = torch.tensor([rest, 1.0, 3 * rest, rest], dtype=torch.float64)
+    drawn = WAYS[way](probs.expand(NUM_DRAWS, -1), 3)[:, 1:].tolist()
+    left = (
+        torch.tensor([[0.2, 0.0, 0.6, 0.2]]) if rest else torch.tensor([[1.0, 0.0, 1.0, 1.0]]) / 3
+    )
+    exact = law(lambda rng: tuple(rng.without_replacement(left, 2)[0].tolist()))
     assert len(exact) == 6
-    assert_follows(list(map(tuple, drawn)), exact)
+    certain = [pair for pair in map(tuple, drawn) if 1 not in pair]
+    assert len(certain) > 0.99 * NUM_DRAWS
+    assert_follows(certain, exact)
+
+
+def test_inversion_is_exact_where_every_random_number_comes_once():
+    """Masses in twelfths: 12 evenly spread numbers for the first draw and, for the second, as many
+    as every possible rest divides."""
+    mass = [6, 0, 3, 2, 1]
+    ends = [np.arange(count) / count + 0.5 / count for count in (12, 6 * 9 * 10 * 11)]
+    uniforms = torch.tensor(np.array(list(product(*ends))))
+    drawn = by_inversion(torch.tensor(mass).double().expand(len(uniforms), -1), uniforms)
+    found = Counter(map(tuple, drawn.tolist()))
+    for one, other in product(range(5), repeat=2):
+        chance = mass[one] * mass[other] / (12 * (12 - mass[one])) if one != other else 0
+        assert found[one, other] / len(uniforms) == pytest.approx(chance, abs=1e-15)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_tokens_can_be_drawn(way):
+    probs = torch.rand(50, 7, generator=torch.Generator().manual_seed(1)) ** 20
+    probs[:, 3] = 0
+    drawn = WAYS[way](probs, 7)
+    assert (drawn.sort().values == torch.arange(7)).all()
+    assert (drawn[:, -1] == 3).all()
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
+def test_the_ends_of_the_unit_interval_draw_tokens_that_have_mass(uniform):
+    probs = torch.tensor([[0.0, 0.1, 0.2, 0.0, 0.3, 0.0]])
+    drawn = by_inversion(probs, torch.full((1, 3), uniform, dtype=torch.float64))
+    assert sorted(drawn[0].tolist()) == [1, 2, 4]
 
 
 def test_a_tail_of_tiny_probabilities_gets_its_share():
