@@ -1,59 +1,63 @@
-"""Trees that grow while decoding against fixed ones: predicted and measured, in turns, in one run.
+"""Trees that grow while decoding against fixed ones: predicted and measured side by side.
 
     python -m benchmarks.growing [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
 
-For each embedded pair, each shape of its target and each temperature: profile, let each solver
-propose, and decode the evaluation prompts with every proposal, prompt by prompt in turns, beside
-autoregressive decoding.  DySpec's threshold stands there twice: as the planner sets it, and as the
-best of a grid of measured ones, which looks a little better than it is, being the best of several.
+For each embedded pair, each shape of its target and each temperature: train a head, profile, let
+each solver propose, and measure every proposal, each number where it costs least noise: the time of
+a step by decoding some prompts on the shape itself, all ways in turns, beside autoregressive
+decoding; tokens per step by decoding the evaluation prompts with the pair as it is, whose function
+the inflated shapes compute.  DySpec's threshold stands there twice: as the planner sets it, and as
+the best of a grid of measured ones, which looks a little better than it is, being the best of
+several.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import product
+from hashlib import sha256
+from itertools import groupby
+from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from planner.cli.models import EMBEDDED
 from planner.display import drafting_words
-from planner.drafting import Drafting, DynamicDrafting, ThresholdDrafting, TreeDrafting
-from planner.optimizer import rank_candidates
-from planner.optimizer.grading import Candidate
-from planner.plan import GREEDY_RULE, Plan, Predicted
-from planner.profile import Profile, Sampling
+from planner.plan import GREEDY_RULE, Plan
 from planner.schema import write_atomically
-from runtime import Decoder
+from profiler import discard_pieces
+from profiler.journal import Journal, Piece
+from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts
-from runtime.models import LanguageModel
 
+from .growing_times import Effort, Timed, decoder_of, times_of
 from .marks import replace_marked
-from .regret import SHAPES, TEMPERATURES, at_shape, facts_of, named
+from .regret import SHAPES, TEMPERATURES
+from .truth import log_error, models
 
-THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2)
-THEIRS = DynamicDrafting(max_depth=20, num_tokens=20, schedule="constant", confidence=0.4)
-"""Hugging Face's assisted generation as it comes."""
+DECODING_SEED = 501
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """One way of drafting in the contest."""
+class Tally:
+    """What one entrant did, prompt by prompt: float64 [prompts] each."""
 
-    name: str
-    plan: Plan
-    tuned: bool = False
-    """One of a grid, of which only the best measured one is shown?"""
+    tokens: np.ndarray
+    steps: np.ndarray
+    passes: np.ndarray
+    """Draft passes."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one entrant did."""
+    """One entrant at one pair, shape and temperature."""
 
     pair: str
     shape: str
@@ -65,27 +69,31 @@ class Row:
     predicted_tokens: float | None
     passes_per_step: float
     """Draft passes."""
+    step_ms: float
+    predicted_step_ms: float | None
     speedup: float
     speedup_error: float
     """Standard error, over prompts."""
     predicted_speedup: float | None
 
     def markdown(self) -> str:
-        def against(measured: str, predicted: float | None) -> str:
-            return measured if predicted is None else f"{measured} ({predicted:.2f})"
+        def against(measured: str, predicted: float | None, digits: int) -> str:
+            return measured if predicted is None else f"{measured} ({predicted:.{digits}f})"
 
+        speedup = f"{self.speedup:.2f} ± {self.speedup_error:.2f}"
         return (
             f"| {self.pair} | {self.shape or 'as it is'} | {self.temperature:g} | {self.entrant} | "
             f"{self.drafting}, {self.verifier} | "
-            f"{against(f'{self.tokens_per_step:.2f}', self.predicted_tokens)} | "
+            f"{against(f'{self.tokens_per_step:.2f}', self.predicted_tokens, 2)} | "
             f"{self.passes_per_step:.2f} | "
-            f"{against(f'{self.speedup:.2f} ± {self.speedup_error:.2f}', self.predicted_speedup)} |"
+            f"{against(f'{self.step_ms:.1f}', self.predicted_step_ms, 1)} | "
+            f"{against(speedup, self.predicted_speedup, 2)} |"
         )
 
 
 HEADER = (
     "| pair | shape | T | solver | plan | tokens per target pass (predicted) | draft passes per "
-    "target pass | speedup (predicted) |\n|---|---|---|---|---|---|---|---|"
+    "target pass | ms per step (predicted) | speedup (predicted) |\n" + "|---" * 9 + "|"
 )
 
 
@@ -99,111 +107,64 @@ def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
     return [Row(**row) for row in content]
 
 
-def entrants(profile: Profile, temperature: float) -> list[Entrant]:
-    """Everything that takes part at one temperature."""
-    sampling = Sampling(temperature=temperature)
+def decoded(
+    pair: str, plan: Plan, num_prompts: int, num_tokens: int, folder: Path, output: Path | None
+) -> Tally:
+    """Evaluation prompts through the real loop, the pair as it is.
 
-    def plan(verifier: str, drafting: Drafting, predicted: Predicted | None = None) -> Plan:
-        return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
+    folder  where heads lie
+    output  where the results will go: what is decoded is kept beside it until they are there
+    """
+    target, draft = models(pair)
+    plan = plan.model_copy(update={"predicted": None})
+    prompts = load_prompts("evaluation")[:num_prompts]
 
-    def best(solver: str, *kinds: str) -> Candidate | None:
-        found = rank_candidates(profile, solver=solver, temperature=temperature)
-        return next((c for c in found if c.speculates and c.drafting.kind in kinds), None)
+    def measured() -> Piece:
+        decoder = decoder_of(plan, target, draft, folder)
+        reports = [
+            decoder.generate(
+                prompt, max_new_tokens=num_tokens, seed=prompt_seed(DECODING_SEED, index)
+            ).report.measured
+            for index, prompt in enumerate(prompts)
+        ]
+        return {
+            "tokens": np.array([float(each.num_tokens) for each in reports]),
+            "steps": np.array([float(each.num_steps) for each in reports]),
+            "passes": np.array([float(each.num_draft_passes) for each in reports]),
+        }
 
-    chosen = {
-        "best fixed tree": best("fixed", "tree"),
-        "best chain": best("chain", "tree"),
-        "dyspec, greedy": best("dyspec", "dyspec-greedy"),
-        "dyspec, threshold": best("dyspec", "dyspec-threshold"),
-        "specdecpp": best("specdecpp", "stopping"),
-        "assisted": best("assisted", "dynamic"),
-        "price": best("price", "price"),
-    }
-    found = [
-        Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))
-        for name, candidate in chosen.items()
-        if candidate is not None
-    ]
-    rule = "rrsw" if temperature else GREEDY_RULE
-    found += [
-        Entrant(
-            "dyspec, threshold, best of a grid",
-            plan(
-                rule,
-                ThresholdDrafting(threshold=value, num_nodes=64, max_depth=20, max_children=8),
-            ),
-            tuned=True,
-        )
-        for value in THRESHOLDS
-    ]
-    found.append(Entrant("assisted, as it comes", plan("chain", THEIRS)))
-    return found
+    what = [plan.to_json(), num_prompts, num_tokens, target.info.fingerprint]
+    name = sha256(json.dumps([*what, draft.info.fingerprint]).encode()).hexdigest()[:16]
+    return Tally(**Journal(output, {"what": "decoded trees"}).piece(name, measured))
 
 
-@dataclass
-class Tally:
-    """What one entrant did, prompt by prompt."""
-
-    tokens: list[float]
-    ms: list[float]
-    steps: int = 0
-    passes: int = 0
-    grow_ms: float = 0.0
-
-    @property
-    def ms_per_token(self) -> float:
-        return sum(self.ms) / sum(self.tokens)
-
-
-def contest(
-    target: LanguageModel, draft: LanguageModel, plans: Sequence[Plan], prompts: int, length: int
-) -> list[Tally]:
-    """Decode every prompt with every plan, in an order of its own."""
-    decoders = [Decoder.from_plan(plan, target, draft) for plan in plans]
-    tallies = [Tally([], []) for _ in plans]
-    order = np.random.default_rng(0)
-    texts = load_prompts("evaluation")[:prompts]
-    for index, prompt in enumerate(tqdm(texts, desc=f"decoding {target.info.name}")):
-        for place in order.permutation(len(plans)):
-            report = decoders[place].generate(prompt, max_new_tokens=length, seed=index).report
-            tally, (text,) = tallies[place], report.continuations
-            tally.tokens.append(len(text.tokens))
-            tally.ms.append(text.decode_ms)
-            tally.steps += report.measured.num_steps
-            tally.passes += report.measured.num_draft_passes
-    return tallies
+def row_of(pair: str, timed: Timed, tally: Tally) -> Row:
+    entrant, predicted = timed.entrant, timed.entrant.plan.predicted
+    tokens = float(tally.tokens.sum() / tally.steps.sum())
+    influence = tally.tokens / tally.tokens.sum() - tally.steps / tally.steps.sum()
+    gain = tokens * timed.autoregressive_ms / timed.step_ms
+    return Row(
+        pair, timed.shape, timed.temperature, entrant.name, drafting_words(entrant.plan.drafting),
+        GREEDY_RULE if timed.temperature == 0 else entrant.plan.verifier,
+        tokens, None if predicted is None else predicted.tokens_per_step.value,
+        float(tally.passes.sum() / tally.steps.sum()),
+        timed.step_ms, None if predicted is None else predicted.step_ms.value,
+        gain, gain * float(np.hypot(log_error(influence), timed.error)),
+        None if predicted is None else predicted.speedup.value,
+    )  # fmt: skip
 
 
-def rows_of(
-    pair: str, shape: str, temperature: float, found: Sequence[Entrant], done: Sequence[Tally]
-) -> list[Row]:
-    """One row an entrant, the last tally being autoregressive decoding."""
-    *tallies, alone = done
-    rows: dict[str, Row] = {}
-    for entrant, tally in zip(found, tallies, strict=True):
-        predicted = entrant.plan.predicted
-        gain = alone.ms_per_token / tally.ms_per_token
-        row = Row(
-            pair, shape, temperature, entrant.name, drafting_words(entrant.plan.drafting),
-            GREEDY_RULE if temperature == 0 else entrant.plan.verifier,
-            sum(tally.tokens) / tally.steps,
-            None if predicted is None else predicted.tokens_per_step.value,
-            tally.passes / tally.steps, gain, gain * _log_error(alone, tally),
-            None if predicted is None else predicted.speedup.value,
-        )  # fmt: skip
-        known = rows.get(entrant.name)
-        if known is None or (entrant.tuned and row.speedup > known.speedup):
-            rows[entrant.name] = row
-    return list(rows.values())
+def shown(rows: Sequence[tuple[Row, bool]]) -> list[Row]:
+    """Of entrants of one name that were tuned over a grid, only the best measured one.
 
-
-def _log_error(one: Tally, other: Tally) -> float:
-    """Standard error of the logarithm of the ratio of ms per token, prompts being the samples."""
-    influence = np.zeros(len(one.ms))
-    for tally, sign in ((one, 1), (other, -1)):
-        ms, tokens = np.array(tally.ms), np.array(tally.tokens)
-        influence += sign * (ms / ms.sum() - tokens / tokens.sum())
-    return float(np.sqrt((influence**2).sum() * len(influence) / (len(influence) - 1)))
+    rows  of one pair, shape and temperature; were they tuned?
+    """
+    best: dict[str, Row] = {}
+    for row, tuned in rows:
+        known = best.get(row.entrant)
+        if known is None or (tuned and row.speedup > known.speedup):
+            best[row.entrant] = row
+    return list(best.values())
 
 
 def main() -> None:
@@ -213,30 +174,59 @@ def main() -> None:
     parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
     parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
     parser.add_argument("--temperature", type=float, choices=TEMPERATURES, action="append")
-    parser.add_argument("--repeats", type=int, default=20, help="of every profiled time")
-    parser.add_argument("--num-prompts", type=int, default=32)
-    parser.add_argument("--num-tokens", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
+    parser.add_argument("--num-prompts", type=int, default=64)
+    parser.add_argument("--num-tokens", type=int, default=128, help="profiled and decoded a prompt")
+    parser.add_argument("--num-timed", type=int, default=16, help="prompts decoded on the shape")
+    parser.add_argument("--num-timed-tokens", type=int, default=32)
+    parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
+    parser.add_argument(
+        "--times-only", action="store_true",
+        help="stop before tokens are counted; the same command without it goes on from there",
+    )  # fmt: skip
     arguments = parser.parse_args()
+    output = arguments.output
+    if output is None:
+        with TemporaryDirectory() as folder:
+            run(arguments, Path(folder))
+        return
+    folder = output.parent / f".{output.name}.kept"
+    folder.mkdir(parents=True, exist_ok=True)
+    run(arguments, folder)
+    if not arguments.times_only:
+        discard_pieces(output)
+        shutil.rmtree(folder)
+
+
+def run(arguments: argparse.Namespace, folder: Path) -> None:
+    """Everything; times and heads are kept in `folder`."""
+    pairs = arguments.pair or ["distilled", "plain"]
+    effort = Effort(
+        repeats=arguments.repeats, num_profiled=arguments.num_tokens,
+        num_prompts=arguments.num_timed, num_tokens=arguments.num_timed_tokens,
+    )  # fmt: skip
+    shapes, temperatures = arguments.shape or SHAPES, arguments.temperature or TEMPERATURES
+    times = {pair: times_of(pair, shapes, temperatures, effort, folder) for pair in pairs}
+    if arguments.times_only:
+        return
     rows: list[Row] = []
     print(HEADER)
-    for pair in arguments.pair or ["distilled", "plain"]:
-        draft = named(next(each for each, place in EMBEDDED.items() if place == (pair, 1)))
-        facts = facts_of(named("embedded/target"), draft, arguments.repeats, arguments.num_tokens)
-        for shape, temperature in product(
-            arguments.shape or SHAPES, arguments.temperature or TEMPERATURES
-        ):
-            target = named(f"embedded/target@{shape}" if shape else "embedded/target")
-            profile = at_shape(facts, target, draft, arguments.repeats) if shape else facts
-            found = entrants(profile, temperature)
-            alone = Plan(
-                drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
-                sampling=Sampling(temperature=temperature),
-            )  # fmt: skip
-            plans = [*(entrant.plan for entrant in found), alone]
-            done = contest(target, draft, plans, arguments.num_prompts, arguments.num_tokens)
-            for row in rows_of(pair, shape, temperature, found, done):
-                print(row.markdown(), flush=True)
-                rows.append(row)
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        for pair in pairs:
+            running = [
+                pool.submit(
+                    decoded, pair, each.entrant.plan, arguments.num_prompts, arguments.num_tokens,
+                    folder, arguments.output,
+                )
+                for each in times[pair]
+            ]  # fmt: skip
+            done = [each.result() for each in tqdm(running, desc=f"decoding, {pair}")]
+            every = list(zip(times[pair], done, strict=True))
+            for _, group in groupby(every, lambda each: (each[0].shape, each[0].temperature)):
+                found = [(row_of(pair, each, tally), each.entrant.tuned) for each, tally in group]
+                for row in shown(found):
+                    print(row.markdown(), flush=True)
+                    rows.append(row)
             save(rows, arguments.output, arguments.readme)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -34,7 +34,7 @@ from planner.plan import GREEDY_RULE
 from planner.profile import Profile, Sampling
 from planner.schema import write_atomically
 from planner.tree import Tree
-from profiler import Settings, discard_pieces, measure_profile
+from profiler import ScoringHead, Settings, discard_pieces, measure_profile
 from profiler.curves import CostGrid, CostSweeps
 from profiler.traces import TRACERS
 from runtime.embedded import load_prompts
@@ -197,20 +197,33 @@ def named(name: str) -> LanguageModel:
     return load_named(name, device="cpu", dtype="float32", attention="sdpa")
 
 
-def facts_of(target: LanguageModel, draft: LanguageModel, repeats: int, num_tokens: int) -> Profile:
+def facts_of(
+    target: LanguageModel,
+    draft: LanguageModel,
+    repeats: int,
+    num_tokens: int,
+    heads: Mapping[Sampling, ScoringHead] | None = None,
+) -> Profile:
     settings = Settings(
         samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
         contexts=(CONTEXT,), repeats=repeats, num_tokens=num_tokens,
     )  # fmt: skip
-    return measure_profile(target, draft, load_prompts("profile"), settings)
+    return measure_profile(target, draft, load_prompts("profile"), settings, heads=heads)
 
 
-def at_shape(facts: Profile, target: LanguageModel, draft: LanguageModel, repeats: int) -> Profile:
+def at_shape(
+    facts: Profile,
+    target: LanguageModel,
+    draft: LanguageModel,
+    repeats: int,
+    heads: Mapping[Sampling, ScoringHead] | None = None,
+) -> Profile:
     """The acceptance of `facts`, which the shape shares, with costs measured on the shape."""
     sweeps = CostSweeps(
         target, draft, text(), CONTEXT, CostGrid.up_to(64, target.vocab_size),
         Sampling(temperature=1.0), seed=0,
         verifiers=["rrsw", *(rule for rule in TRACERS if rule != "rrsw")],
+        heads={each.file.sha256: each.head.scores for each in (heads or {}).values()},
     )  # fmt: skip
     sweeps.warm_up()
     title = f"costs of {target.info.name}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import growing, regret, side_by_side, truth
+from benchmarks import growing, growing_times, regret, side_by_side, truth
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
 from planner.drafting import ThresholdDrafting
@@ -56,26 +56,25 @@ def test_error_of_a_ratio_is_that_of_many_samples():
 
 
 def test_of_a_grid_only_the_best_measured_setting_is_shown():
-    """Two prompts; alone 2 ms a token; settings of 1.5 and 1 ms a token."""
+    """Two prompts; a token of the target alone takes 2 ms, a step 2 or 3."""
 
-    def entrant(name, threshold, *, tuned):
+    def timed(name, threshold, step_ms, *, tuned):
         drafting = ThresholdDrafting(threshold=threshold, num_nodes=8, max_depth=4, max_children=2)
         plan = Plan(drafting=drafting, verifier="rrsw", sampling={"temperature": 1.0})
-        return growing.Entrant(name, plan, tuned=tuned)
+        entrant = growing_times.Entrant(name, plan, tuned=tuned)
+        return growing_times.Timed("", 1.0, entrant, step_ms, 2.0, 0.0)
 
-    found = [entrant("a", 0.5, tuned=True), entrant("a", 0.25, tuned=True)]
-    found.append(entrant("b", 0.125, tuned=False))
-    tallies = [
-        growing.Tally(tokens=[4, 6], ms=[6.0, 9.0], steps=5, passes=5),
-        growing.Tally(tokens=[4, 6], ms=[4.0, 6.0], steps=4, passes=6),
-        growing.Tally(tokens=[4, 6], ms=[8.0, 12.0], steps=10, passes=10),
-        growing.Tally(tokens=[4, 6], ms=[8.0, 12.0]),
-    ]
-    rows = growing.rows_of("distilled", "", 1.0, found, tallies)
+    times = [timed("a", 0.5, 3.0, tuned=True), timed("a", 0.25, 2.0, tuned=True)]
+    times.append(timed("b", 0.125, 2.0, tuned=False))
+    arrays = [np.array(each) for each in ([4.0, 6.0], [2.0, 3.0], [3.0, 4.5])]
+    rows = [growing.row_of("distilled", each, growing.Tally(*arrays)) for each in times]
+    rows = growing.shown([(row, each.entrant.tuned) for row, each in zip(rows, times, strict=True)])
     assert [(row.entrant, row.speedup, row.tokens_per_step) for row in rows] == [
-        ("a", 2.0, 2.5), ("b", 1.0, 1.0),
+        ("a", 2.0, 2.0), ("b", 2.0, 2.0),
     ]  # fmt: skip
     assert "likelier than 0.25" in rows[0].drafting
     assert rows[0].speedup_error == 0  # every prompt says the same
     assert growing.rows_of_json([asdict(row) for row in rows]) == rows
-    assert "| 2.50 | 1.50 | 2.00 ± 0.00 |" in growing.table(rows)
+    assert "| 2.00 | 1.50 | 2.0 | 2.00 ± 0.00 |" in growing.table(rows)
+    kept = [json.loads(json.dumps(each.to_json())) for each in times]
+    assert [growing_times.Timed.of_json(each) for each in kept] == times
