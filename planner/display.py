@@ -311,6 +311,8 @@ def _costs_table(costs: Costs) -> Group:
     for name, curve in (
         ("verify, ms", costs.verify),
         ("draft pass, ms", costs.draft),
+        *([] if costs.draft_grown is None else [("the same, growing", costs.draft_grown)]),
+        *((f"the same, head {head[:8]}", curve) for head, curve in costs.draft_scored.items()),
         *((f"overhead {verifier}, ms", curve) for verifier, curve in costs.overhead.items()),
     ):
         times = dict(zip(curve.counts, curve.low_ms, strict=True))
