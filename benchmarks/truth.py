@@ -367,7 +367,7 @@ def main() -> None:
     parser.add_argument("--num-tokens", type=int, default=128)
     parser.add_argument("--num-repeats", type=int, default=6, help="texts per prompt at most")
     parser.add_argument(
-        "--precision", type=float, default=0.005,
+        "--precision", type=float, default=0.007,
         help="no more texts where the standard error is below this",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
