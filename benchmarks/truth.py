@@ -87,11 +87,6 @@ class Row:
         return self.same / self.measured - 1
 
     @property
-    def chance(self) -> bool:
-        """Is there any luck in the comparison along the same texts?"""
-        return self.case.temperature > 0
-
-    @property
     def inside(self) -> bool:
         """Does the interval promised cover what was measured, itself not exact?"""
         slack = 1.96 * self.measured_error
@@ -318,7 +313,9 @@ def summary(rows: Sequence[Row]) -> list[str]:
         count = sum(abs(difference) <= 0.02 for difference in differences)
         return f"{count} of {len(differences)} within 2 %, worst {worst:+.1%}"
 
-    sizes = [abs(np.log(row.same / row.measured)) / row.same_error for row in rows if row.chance]
+    sizes = [
+        abs(np.log(row.same / row.measured)) / row.same_error for row in rows if row.same_error > 0
+    ]
     farthest = f"; at most {max(sizes):.1f} standard errors off" if sizes else ""
     lines = [
         f"- Same texts: {near([row.same_difference for row in rows])}{farthest}.",
