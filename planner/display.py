@@ -94,13 +94,14 @@ def drafting_words(drafting: Drafting) -> str:
     if isinstance(drafting, StoppingDrafting):
         return (
             f"chains that end once {drafting.score} says that one in them is rejected with chance "
-            f"{drafting.threshold:g}, at most {drafting.max_depth} tokens"
+            f"{drafting.threshold:g}, at most {_tokens(drafting.max_depth)}"
         )
     if isinstance(drafting, DynamicDrafting):
-        return (
-            f"chains of {drafting.num_tokens} tokens ({drafting.schedule}), ended below "
-            f"probability {drafting.confidence:g}"
-        )
+        most = drafting.max_depth
+        length = f"{_tokens(min(drafting.num_tokens, most))} ({drafting.schedule})"
+        if drafting.schedule == "heuristic":
+            length += f" at first, at most {most}"
+        return f"chains of {length}, ended below probability {drafting.confidence:g}"
     return (
         f"trees grown at {drafting.price_per_ms:.3g} tokens per ms, at most {drafting.num_nodes} "
         f"nodes and {_levels(drafting.max_depth)}"
@@ -108,14 +109,25 @@ def drafting_words(drafting: Drafting) -> str:
 
 
 def _levels(depth: int) -> str:
-    return "1 level" if depth == 1 else f"{depth} levels"
+    return counted(depth, "level")
+
+
+def _tokens(length: int) -> str:
+    return counted(length, "token")
+
+
+def counted(number: int, noun: str) -> str:
+    """1 level, 2 levels."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def certificate(gap: float) -> str:
     """What an optimality gap says, in words."""
     if gap < 0.0005:
         return "no static tree within the limits is faster"
-    return f"within {percent(gap)} of the best static tree"
+    if gap < 1:
+        return f"within {percent(gap)} of the best static tree"
+    return f"the best static tree at most {1 + gap:.1f} times as fast"
 
 
 def percent(share: float) -> str:
@@ -130,7 +142,7 @@ def show_profile(profile: Profile) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"target   {model_words(profile.target)}"),
         Text(f"draft    {model_words(profile.draft)}"),
-        Text(f"machine  {place}, {machine.num_threads} threads, {machine.platform}"),
+        Text(f"machine  {place}, {counted(machine.num_threads, 'thread')}, {machine.platform}"),
         Text(f"run as   {execution.dtype}, attention {execution.attention}"),
     ]
     for costs in profile.costs:
@@ -238,17 +250,46 @@ def show_report(report: Report) -> RenderableType:
         )
         if total > 0
     )
+    differences = _differences(report)
     return Group(
         Text(f"plan     {summary(report.plan)}"),
         Text(f"target   {model_words(report.target)}"),
         Text(
-            f"run      {len(report.continuations)} prompts, {measured.num_tokens} tokens, "
-            f"{measured.num_steps} steps; time: {shares}"
+            f"run      {counted(len(report.continuations), 'prompt')}, "
+            f"{_tokens(measured.num_tokens)}, {counted(measured.num_steps, 'step')}; time: {shares}"
         ),
+        *([Text(f"differs  {differences}")] if differences else []),
         Text(),
         numbers,
         *_steps_distributions(report),
     )
+
+
+def _differences(report: Report) -> str:
+    """Under which conditions the plan was made that the run did not have; empty where none differ.
+
+    The context differs if it was outside the texts from their prompts to their ends.
+    """
+    origin = report.plan.made_from
+    if origin is None or report.plan.predicted is None:
+        return ""
+    then, now = origin.machine, report.machine
+    pairs = [
+        (then.gpu or then.cpu, now.gpu or now.cpu),
+        (origin.execution.dtype, report.execution.dtype),
+        (f"attention {origin.execution.attention}", f"attention {report.execution.attention}"),
+    ]
+    if (then.device, now.device) == ("cpu", "cpu"):
+        pairs.append((counted(then.num_threads, "thread"), counted(now.num_threads, "thread")))
+    first = min(each.num_prompt_tokens for each in report.continuations)
+    last = max(each.num_prompt_tokens + len(each.tokens) for each in report.continuations)
+    if not first <= origin.context <= last:
+        pairs.append((f"context {origin.context}", f"contexts {first} to {last}"))
+    pairs = [(before, after) for before, after in pairs if before != after]
+    if not pairs:
+        return ""
+    before, after = (", ".join(words) for words in zip(*pairs, strict=True))
+    return f"predicted for {before}; run with {after}"
 
 
 def _steps_rows(report: Report) -> Iterator[tuple[str, str, str]]:

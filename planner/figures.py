@@ -73,7 +73,8 @@ def profile_figure(profile: Profile) -> Figure:
 def tree_figure(plan: Plan) -> Figure:
     """The tree; a node's area is the probability that it is reached."""
     tree = plan.tree
-    reach = np.array(plan.predicted.reach if plan.predicted else np.ones(tree.num_nodes))
+    known = plan.predicted.reach if plan.predicted else None
+    reach = np.ones(tree.num_nodes) if known is None else np.array(known)
     across = _leaf_order(plan)
     spread = max(across.max() - across.min(), 1.0)
     figure = Figure(figsize=(min(6 + 0.16 * spread, 16), 1.5 + 0.5 * tree.depth))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -65,6 +65,8 @@ VERIFIER_TRAITS: dict[str, VerifierTraits] = {
 }  # fmt: skip
 
 
+NonNegative = Annotated[float, Field(ge=0)]
+
 GREEDY_RULE = "topk"
 """At temperature 0 every verifier is this rule: it is what decoding uses there."""
 
@@ -124,7 +126,7 @@ class Predicted(Part):
     acceptance: list[float] | None = Field(
         default=None, description="by rank, as it holds inside this tree"
     )
-    reach: list[float] | None = Field(
+    reach: list[NonNegative] | None = Field(
         default=None,
         description="per node: P(its token is emitted) in a step; they sum to tokens_per_step",
     )
@@ -176,6 +178,20 @@ class Plan(Document):
                 f"a verifier whose siblings can be drawn one at a time ({growing}) for trees that "
                 f"grow while they are drafted, not {self.verifier!r}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _reach_fits_tree(self) -> Self:
+        reach = self.predicted.reach if self.predicted else None
+        if reach is None or self.grows:
+            return self
+        if len(reach) != self.drafting.most_nodes:
+            raise ValueError(
+                f"predicted.reach of {self.drafting.most_nodes} entries, one a node, "
+                f"not {len(reach)}"
+            )
+        if reach[0] == 0:
+            raise ValueError("predicted.reach of the root above 0, since every step emits a token")
         return self
 
     @property

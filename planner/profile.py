@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as dump_arrays
 
@@ -102,6 +102,9 @@ class Curve(Part):
             raise ValueError("counts, median_ms, low_ms and high_ms of one length")
         if any(b <= a for a, b in zip(self.counts, self.counts[1:], strict=False)):
             raise ValueError("counts in strictly increasing order")
+        quartiles = zip(self.low_ms, self.median_ms, self.high_ms, strict=True)
+        if any(not low <= median <= high for low, median, high in quartiles):
+            raise ValueError("low_ms <= median_ms <= high_ms at every count")
         return self
 
 
@@ -404,12 +407,16 @@ class Profile(Document):
         return bare
 
     def save(self, path: str | Path) -> None:
-        """Write the arrays, then the JSON that names them, each atomically."""
+        """Write the arrays, then the JSON that names them, each atomically.
+
+        Raises PlannerError as `write_atomically` and `check_place` do.
+        """
         path = Path(path)
         profile = self
         if self._content:
-            profile = self.with_arrays(self._content, f"{path.stem}.safetensors")
-            write_atomically(path.parent / f"{path.stem}.safetensors", dump_arrays(self._content))
+            check_place(path)
+            profile = self.with_arrays(self._content, _beside(path).name)
+            write_atomically(_beside(path), dump_arrays(self._content))
         write_atomically(path, profile.to_json())
 
     @classmethod
@@ -420,6 +427,36 @@ class Profile(Document):
             profile._content = _read_arrays(Path(path).parent / profile.arrays.file, profile.arrays)
         _check_arrays(profile, str(path))
         return profile
+
+
+def check_place(path: str | Path) -> None:
+    """Raise PlannerError if the arrays of a profile at `path` could not lie beside it, or would
+    take the place of something else: a head, or a model."""
+    path = Path(path)
+    beside = _beside(path)
+    if path == beside or (path.exists() and not path.is_file()):
+        raise PlannerError(
+            f"{path}: a profile keeps its arrays in a .safetensors file beside it; expected the "
+            "path of another file, such as profile.json"
+        )
+    if beside.exists() and not all("/" in name for name in _names_in(beside)):
+        raise PlannerError(
+            f"{path}: {beside} lies where the profile's arrays would go, and is something else; "
+            "choose another name for the profile"
+        )
+
+
+def _beside(path: Path) -> Path:
+    return path.parent / f"{path.stem}.safetensors"
+
+
+def _names_in(path: Path) -> list[str]:
+    """Of the arrays in a safetensors file; of any other a name that no array of ours has."""
+    try:
+        with safe_open(path, framework="numpy") as arrays:
+            return list(arrays.keys())
+    except (OSError, SafetensorError):
+        return [""]
 
 
 def _read_arrays(path: Path, expected: ArrayFile) -> dict[str, np.ndarray]:

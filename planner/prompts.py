@@ -13,25 +13,29 @@ Prompt = str | list[int]
 def read_prompts(path: str | Path) -> list[Prompt]:
     """The prompts in the file at `path`: text, or token ids where a line gives them.
 
-    Empty lines are passed over.  Raises PlannerError naming the file and the line.
+    Lines end in a line feed and nothing else: a form feed or a Unicode line separator belongs to
+    its prompt.  Empty lines are passed over.  Raises PlannerError naming the file and the line.
     """
     path = Path(path)
     if path.suffix not in READERS:
         raise PlannerError(
-            f"{path}: got a {path.suffix or 'nameless'} file, expected .txt (one prompt a line) or "
-            ".jsonl (an object with text or ids a line)"
+            f"{path}: got a name that ends in {path.suffix or 'nothing'}, expected .txt (one "
+            "prompt a line) or .jsonl (an object with text or ids a line)"
         )
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise PlannerError(f"{path}: no such file; expected prompts") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PlannerError(f"{path}: cannot be read: {reason}") from None
+    except UnicodeDecodeError as error:
+        raise PlannerError(
+            f"{path}: got bytes that are no UTF-8 text (at byte {error.start}), expected prompts"
+        ) from None
+    except OSError as error:
+        raise PlannerError(f"{path}: cannot be read: {error.strerror}") from None
     read = READERS[path.suffix]
     prompts = [
         read(line, f"{path}, line {number}")
-        for number, line in enumerate(lines, start=1)
+        for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]
     if not prompts:
@@ -48,6 +52,8 @@ def _json_line(line: str, where: str) -> Prompt:
         content = json.loads(line)
     except json.JSONDecodeError as error:
         raise PlannerError(f"{where}: not valid JSON ({error.msg})") from None
+    except (RecursionError, ValueError) as error:  # nested too deeply, or a number without end
+        raise PlannerError(f"{where}: cannot be read as JSON ({error})") from None
     if not isinstance(content, dict) or ("text" in content) == ("ids" in content):
         raise PlannerError(f"{where}: expected an object with either text or ids")
     if "text" in content:

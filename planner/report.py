@@ -84,7 +84,7 @@ class Report(Document):
     draft: ModelInfo | None = None
     measured: Measured
     baseline: Baseline | None = None
-    continuations: list[Continuation]
+    continuations: list[Continuation] = Field(min_length=1)
 
     def save(self, path: str | Path) -> None:
         write_atomically(path, self.to_json())

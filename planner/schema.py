@@ -46,11 +46,19 @@ class Document(Part):
 
     @classmethod
     def parse(cls, content: Any, source: str) -> Self:
-        """As `Part.parse`; a document that is read must also say its format and version."""
+        """As `Part.parse`; a document that is read must also say its format and version.
+
+        Where one of them is another, nothing else is looked at: all else would be wrong too.
+        """
         if isinstance(content, dict):
             for key in ("format", "version"):
                 if key not in content:
                     raise PlannerError(f"{source}: {key}: missing; expected this key")
+                expected = cls.model_fields[key].default
+                if type(content[key]) is not type(expected) or content[key] != expected:
+                    raise PlannerError(
+                        f"{source}: {key}: got {_shorten(content[key])}, expected {expected!r}"
+                    )
         return super().parse(content, source)
 
     def to_json(self) -> str:
@@ -66,16 +74,21 @@ class Document(Part):
 def read_json(path: str | Path) -> dict[str, Any]:
     """The JSON object in the file at `path`.
 
-    Raises PlannerError for a missing, unreadable, truncated or non-object file and for a key that
-    stands twice.  NaN is let through here so that the model can name the field it stands in.
+    Raises PlannerError for a missing, unreadable, truncated or non-object file, for a key that
+    stands twice and for nesting deeper than any document's.  NaN is let through here so that the
+    model can name the field it stands in; so is the mark that some editors put before UTF-8.
     """
-    path = Path(path)
+    path, name = Path(path), _named(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise PlannerError(f"{path}: no such file; expected a JSON document") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlannerError(f"{path}: cannot be read: {_reason(error)}") from None
+        raise PlannerError(f"{name}: no such file; expected a JSON document") from None
+    except UnicodeDecodeError:
+        raise PlannerError(
+            f"{name}: cannot be read: got bytes that are no UTF-8 text, expected a JSON document"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise PlannerError(f"{name}: cannot be read: {_reason(error)}") from None
     try:
         content = json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
@@ -83,6 +96,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
             f"{path}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
             "the file may be truncated: write it again"
         ) from None
+    except RecursionError:
+        raise PlannerError(f"{path}: is nested too deeply; expected a JSON document") from None
     except ValueError as error:
         raise PlannerError(f"{path}: {error}") from None
     if not isinstance(content, dict):
@@ -93,13 +108,20 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Replace the file at `path` by `content`, whole or not at all.
 
+    A link is followed.  What is there and no file (a device, a pipe) is written to instead: it
+    must not be replaced.
+
     Raises PlannerError when the folder is missing, not writable or full; the old file, if any,
     then stands unchanged and no partial file is left behind.
     """
-    path = Path(path)
     data = content.encode() if isinstance(content, str) else content
+    name = _named(path)
     partial: str | None = None
     try:
+        path = Path(os.path.realpath(path))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(data)
+            return
         handle, partial = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.name}.", suffix=".partial"
         )
@@ -109,9 +131,9 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         os.chmod(partial, _default_mode())
         os.replace(partial, path)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         raise PlannerError(
-            f"{path}: cannot be written: {_reason(error)}; nothing was changed there"
+            f"{name}: cannot be written: {_reason(error)}; nothing was changed there"
         ) from None
     finally:
         if partial is not None and os.path.exists(partial):
@@ -121,13 +143,21 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
 def check_writable(path: str | Path) -> None:
     """Raise PlannerError now if a file could not be written to `path` after long work."""
     path = Path(path)
-    folder = path.parent
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
     if path.is_dir():
         raise PlannerError(f"{path}: is a folder; expected the path of a file to write")
+    if path.exists() and not path.is_file():  # a device or a pipe: nothing is put beside it
+        return
     if not folder.is_dir():
         raise PlannerError(f"{path}: the folder {folder} does not exist; create it first")
     if not os.access(folder, os.W_OK):
         raise PlannerError(f"{path}: the folder {folder} is not writable; choose another path")
+
+
+def _named(path: str | Path) -> str:
+    """The path for a message of one line."""
+    name = str(path)
+    return name if name.isprintable() and len(name) <= 200 else _shorten(name)
 
 
 def _first_fault(error: ValidationError, content: Any) -> str:
@@ -144,7 +174,11 @@ def _first_fault(error: ValidationError, content: Any) -> str:
         return f"{field}: got {_shorten(fault['ctx']['tag'])}, expected one of {kinds}{more}"
     if fault["type"] == "extra_forbidden":
         return f"{field}: unknown key; remove it, or read it with the version that wrote it{more}"
+    if fault["type"] == "json_invalid":  # what `json` reads and pydantic does not
+        return f"{field}: got text that is no Unicode, or nested too deeply; expected neither"
     expected = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if fault["type"] == "value_error" and isinstance(fault["input"], dict):
+        return f"{field}: expected {expected}{more}"  # which says what was got itself
     return f"{field}: got {_shorten(fault['input'])}, expected {expected}{more}"
 
 
@@ -156,7 +190,7 @@ def _field(place: tuple[int | str, ...], content: Any) -> str:
     for part in place:
         if isinstance(here, dict) and part not in here and here.get("kind") == part:
             continue
-        words.append(str(part))
+        words.append(str(part) if str(part).isprintable() else repr(part))
         try:
             here = here[part]
         except (LookupError, TypeError):

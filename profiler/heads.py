@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -85,9 +86,11 @@ def make_head(
              interrupted run with the same settings continues there and ends with the same head;
              once that is safely written, call `discard_pieces(output)`
 
-    Progress goes to stderr.  Raises PlannerError for models that do not share a vocabulary, fewer
-    than two prompts, prompts that are empty, too long or outside the vocabulary.
+    Progress goes to stderr.  Raises PlannerError for settings outside their ranges, models that do
+    not share a vocabulary, fewer than two prompts, prompts that are empty, too long or outside the
+    vocabulary, and for training that diverges.
     """
+    _check_settings(settings)
     reading = checked_pair(target, draft)
     checked = _checked(target, draft, prompts, settings)
     identity = _identity(target, draft, checked, settings)
@@ -122,6 +125,28 @@ def make_head(
         weights_sha256=weights_sha256(head),
     )  # fmt: skip
     return head, card
+
+
+def _check_settings(settings: HeadSettings) -> None:
+    """Before texts are written, which is most of the work."""
+    for name, low, high in (("held_out", 0, 1), ("reject_weight", 0, inf)):
+        if not low < getattr(settings, name) < high:
+            raise PlannerError(
+                f"{name}: got {getattr(settings, name)}, expected more than {low}, less than {high}"
+            )
+    if settings.learning_rate is not None and not 0 < settings.learning_rate < inf:
+        raise PlannerError(
+            f"learning_rate: got {settings.learning_rate}, expected a positive number, or None"
+        )
+    if settings.mix is not None and not 0 <= settings.mix < 1:
+        raise PlannerError(f"mix: got {settings.mix}, expected at least 0, less than 1, or None")
+    for name, least in (
+        ("num_texts", 2), ("num_tokens", 1), ("depth", 0), ("epochs", 1), ("batch_size", 1),
+        ("seed", 0),
+    ):  # fmt: skip
+        value = getattr(settings, name)
+        if not isinstance(value, int) or not least <= value < 2**63:
+            raise PlannerError(f"{name}: got {value!r}, expected a whole number, at least {least}")
 
 
 def _checked(

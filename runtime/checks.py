@@ -13,6 +13,9 @@ from planner.schema import PlannerError
 
 from .models import LanguageModel
 
+MOST_NODES = 2**16
+"""Of a step's tree: a bound on memory, far above every tree that is worth its time."""
+
 
 def checked_prompt(input_ids: Sequence[int] | Tensor, vocab_size: int) -> list[int]:
     """The prompt as a list of tokens.
@@ -28,7 +31,12 @@ def checked_prompt(input_ids: Sequence[int] | Tensor, vocab_size: int) -> list[i
                 "[1, P]; decode the prompts of a batch one by one"
             )
         input_ids = input_ids.tolist()
-    ids = list(input_ids)
+    try:
+        ids = list(input_ids)
+    except TypeError:
+        raise PlannerError(
+            f"input_ids: got {input_ids!r:.40}, expected a list of tokens or a tensor"
+        ) from None
     if not ids:
         raise PlannerError("input_ids: got an empty prompt, expected at least one token")
     for place, token in enumerate(ids):
@@ -43,6 +51,18 @@ def checked_prompt(input_ids: Sequence[int] | Tensor, vocab_size: int) -> list[i
                 "the prompt with the target's own tokenizer"
             )
     return [int(token) for token in ids]
+
+
+def checked_stop_tokens(stop_tokens: Sequence[int]) -> frozenset[int]:
+    """The tokens that end a text.  Raises PlannerError for anything but a list of integers."""
+    try:
+        tokens = [int(token) for token in stop_tokens if _is_integer(token)]
+        known = len(tokens) == len(stop_tokens)
+    except TypeError:
+        tokens, known = [], False
+    if not known:
+        raise PlannerError(f"stop_tokens: got {stop_tokens!r:.60}, expected a list of tokens")
+    return frozenset(tokens)
 
 
 def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[LanguageModel]) -> None:
@@ -61,6 +81,11 @@ def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[Language
 def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None) -> None:
     """Raise PlannerError unless `plan` can be carried out on these models and was made for them."""
     if plan.speculates:
+        if plan.drafting.most_nodes > MOST_NODES:
+            raise PlannerError(
+                f"drafting: got trees of up to {plan.drafting.most_nodes} nodes, expected at most "
+                f"{MOST_NODES}, which are more than are ever worth verifying; plan again"
+            )
         if draft is None:
             raise PlannerError(
                 "draft: got none, but the plan drafts tokens; pass a draft model, or plan without"
@@ -72,9 +97,10 @@ def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None)
                 f"{target.device}; load both on one device"
             )
     if plan.made_from is not None:
-        _check_origin("target", plan.made_from.target, target.info)
+        dtype = plan.made_from.execution.dtype
+        _check_origin("target", plan.made_from.target, dtype, target)
         if draft is not None and plan.speculates:
-            _check_origin("draft", plan.made_from.draft, draft.info)
+            _check_origin("draft", plan.made_from.draft, dtype, draft)
 
 
 def _check_vocabularies(plan: Plan, target: LanguageModel, draft: LanguageModel) -> None:
@@ -93,12 +119,15 @@ def _check_vocabularies(plan: Plan, target: LanguageModel, draft: LanguageModel)
         )
 
 
-def _check_origin(role: str, expected: ModelInfo, got: ModelInfo) -> None:
+def _check_origin(role: str, expected: ModelInfo, dtype: str, model: LanguageModel) -> None:
+    got = model.info
     if expected.fingerprint != got.fingerprint or expected.vocab_size != got.vocab_size:
+        ways = ("", "") if model.dtype == dtype else (f" in {model.dtype}", f" in {dtype}")
         raise PlannerError(
-            f"{role}: got {got.name} ({got.fingerprint[:12]}, {got.vocab_size} tokens), expected "
-            f"{expected.name} ({expected.fingerprint[:12]}, {expected.vocab_size} tokens), for "
-            "which the plan was made; load that model, or profile and plan again"
+            f"{role}: got {got.name}{ways[0]} ({got.fingerprint[:12]}, {got.vocab_size} tokens), "
+            f"expected {expected.name}{ways[1]} ({expected.fingerprint[:12]}, "
+            f"{expected.vocab_size} tokens), for which the plan was made; load that model"
+            f"{ways[1]}, or profile and plan again"
         )
 
 

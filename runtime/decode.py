@@ -15,7 +15,7 @@ from planner.plan import Plan
 from planner.report import Report
 from planner.schema import PlannerError
 
-from .checks import check_length, check_models, checked_prompt
+from .checks import check_length, check_models, checked_prompt, checked_stop_tokens
 from .models import LanguageModel, as_language_model
 from .policies import policy_of
 from .randomness import Source, seeded_source
@@ -67,6 +67,10 @@ class Decoder:
         made for other models, if the two vocabularies differ, and if the plan's head cannot be
         read or was trained for another draft or other sampling settings.
         """
+        if not isinstance(plan, (Plan, str, Path)):
+            raise PlannerError(
+                f"plan: got a {type(plan).__name__}, expected a Plan or the path of one"
+            )
         folder = Path() if isinstance(plan, Plan) else Path(plan).parent
         plan = plan if isinstance(plan, Plan) else Plan.load(plan)
         served = as_language_model(target)
@@ -92,8 +96,8 @@ class Decoder:
         stop_tokens  any of these ends the text; default the target's own end-of-text tokens
         on_tokens    called with the new tokens of every step
 
-        Raises PlannerError for an empty or batched prompt, tokens outside the vocabulary, a text
-        longer than the models' positions, max_new_tokens < 1.
+        Raises PlannerError for an empty or batched prompt, tokens outside the vocabulary, stop
+        tokens that are none, a text longer than the models' positions, max_new_tokens < 1.
         """
         run = self._start(input_ids, max_new_tokens, seed, stop_tokens)
         for tokens in run.decode():
@@ -121,9 +125,9 @@ class Decoder:
         stop_tokens: Sequence[int] | None,
     ) -> _Decoding:
         prompt = self._checked(input_ids, max_new_tokens)
-        stop = self.target.stop_tokens if stop_tokens is None else stop_tokens
+        stop = checked_stop_tokens(self.target.stop_tokens if stop_tokens is None else stop_tokens)
         rng = seeded_source(seed, self.target.device)
-        return _Decoding(self, prompt, max_new_tokens, frozenset(map(int, stop)), rng)
+        return _Decoding(self, prompt, max_new_tokens, stop, rng)
 
     def _checked(self, input_ids: Sequence[int] | Tensor, max_new_tokens: int) -> list[int]:
         prompt = checked_prompt(input_ids, self.target.vocab_size)

@@ -107,7 +107,7 @@ def checked_device(device: str) -> torch.device:
     """`device` as torch knows it.  Raises PlannerError if this machine has no such device."""
     try:
         place = torch.device(device)
-        torch.empty(0, device=place)
+        torch.zeros(1, device=place).item()  # "meta" can make tensors, but has no values
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0][:120]
         raise PlannerError(

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from planner.schema import PlannerError
-
-from .successive import by_inversion, by_race
+from tree_kernels.successive import by_inversion, by_race
 
 BLOCK = 64
 """Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from planner.profile import Sampling
 
+LEAST_TEMPERATURE = 1e-30
+"""Below it quotients leave float32; at it only the tokens of the very largest logit are left."""
+
 
 def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     """The distribution that `sampling` makes of `logits`.
@@ -22,7 +25,7 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.temperature == 0:
         return _one_hot(logits)
     if sampling.temperature != 1:
-        logits = logits / sampling.temperature
+        logits = logits / max(sampling.temperature, LEAST_TEMPERATURE)
     if 0 < sampling.top_k < logits.shape[-1]:
         logits = _keep_top_k(logits, sampling.top_k)
     if sampling.top_p < 1:

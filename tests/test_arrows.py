@@ -62,7 +62,7 @@ def room(module: str) -> str | None:
         return "optimizer"
     if module.startswith("planner.growth"):
         return "growth"
-    if module.startswith("planner.cli"):
+    if module.startswith(("planner.cli", "planner.__main__")):
         return "cli"
     if module.startswith(("planner.display", "planner.figures")):
         return "display"
@@ -76,7 +76,7 @@ def sources() -> list[tuple[str, Path]]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             parts = parts[1:] if parts[0] == "kernels" else parts
-            parts = parts[:-1] if parts[-1] in ("__init__", "__main__") else parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
             found.append((".".join(parts), path))
     return found
 
@@ -90,7 +90,7 @@ def imports(module: str, path: Path):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(outer)
     }
-    package = module if path.name in ("__init__.py", "__main__.py") else module.rpartition(".")[0]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(tree):
         at_top = id(node) not in inner
         if isinstance(node, ast.Import):

@@ -6,7 +6,7 @@ import errno
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -31,20 +31,24 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        """`--help` and `--version` are answered here, before any command."""
+        try:
+            return super().make_context(*arguments, **settings)
+        except OSError as error:
+            _give_up(error)
+
     def invoke(self, context: click.Context) -> Any:
         try:
             result = super().invoke(context)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where the shell closed it
+                sys.stdout.flush()
             return result
         except PlannerError as error:
             print(f"planner: {error}", file=sys.stderr)
             context.exit(1)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read our output has seen enough
-                raise
-            _drop_output()
-            print(f"planner: cannot write the output: {error.strerror}", file=sys.stderr)
-            context.exit(1)
+            _give_up(error)
         except KeyboardInterrupt:
             print("planner: interrupted", file=sys.stderr)
             context.exit(130)
@@ -64,6 +68,20 @@ def main() -> None:
     """
 
 
+def _give_up(error: OSError) -> NoReturn:
+    """One line on what could not be read or written, and exit code 1."""
+    if error.errno == errno.EPIPE:  # whoever read our output has seen enough
+        raise error
+    where = "cannot write the output"
+    if error.filename is None:
+        _drop_output()
+    else:
+        where = f"{error.filename}: cannot be read or written"
+    print(f"planner: {where}: {error.strerror}", file=sys.stderr)
+    raise SystemExit(1)
+
+
 def _drop_output() -> None:
     """Send what is still buffered for stdout nowhere, so that exiting does not fail on it again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ import click
 
 from ..plan import Plan
 from .options import (
+    SEED,
     attention_option,
     deliver,
     device_option,
@@ -17,6 +18,7 @@ from .options import (
     output_option,
     say,
     target_option,
+    threads_option,
 )
 
 
@@ -28,14 +30,16 @@ from .options import (
 @dtype_option
 @attention_option
 @click.option("--prompt", help="One prompt; it is printed with its continuation.")
-@click.option("--prompts", metavar="FILE", help="Many prompts (.txt or .jsonl).")
+@click.option(
+    "--prompts", metavar="FILE", help="Many prompts (.txt, .jsonl, or embedded/evaluation)."
+)
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option("--max-new-tokens", type=click.IntRange(1), default=128, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=SEED, metavar="INTEGER", default=0, show_default=True)
 @click.option(
     "--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare."
 )
-@click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
+@threads_option
 @output_option("report")
 def command(
     plan: Path,
@@ -55,11 +59,16 @@ def command(
 ) -> None:
     """Decode with PLAN.  The output follows the target's distribution exactly.
 
+    Models and precision have to be those that the plan was made for; the precision and an embedded
+    pair are taken from it.
+
     With --prompt the continuation goes to stdout; with --prompts the report does.  -o FILE writes
     the report to a file.
     """
     if (prompt is None) == (prompts is None):
         raise click.UsageError("give either --prompt TEXT or --prompts FILE")
+    if num_prompts is not None and prompts is None:
+        raise click.UsageError("--num-prompts says how many of --prompts FILE to use")
     decision = Plan.load(plan)
 
     import torch
@@ -73,6 +82,8 @@ def command(
     if threads is not None:
         torch.set_num_threads(threads)
     names = pair_names(target, draft, decision)
+    if dtype is None and decision.made_from is not None:
+        dtype = decision.made_from.execution.dtype
     tokenizer = load_tokenizer_of(names[0])
     if prompt is not None:
         ids = [encode(prompt, tokenizer)]
@@ -81,7 +92,7 @@ def command(
         ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
     models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
     report = decode_prompts(
-        plan,  # not what was read of it: a head is looked for beside its file
+        plan,  # the path: a head is looked for beside it
         models[0],
         models[1],
         ids,

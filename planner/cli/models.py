@@ -22,14 +22,17 @@ EMBEDDED = {TARGET: ("distilled", 0), DRAFT: ("distilled", 1), WEAK_DRAFT: ("pla
 def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) -> tuple[str, str]:
     """Names of the target and the draft.
 
-    One that is not given is the plan's own, where that is an embedded pair, else the embedded one.
+    One that is not given is the one that the plan was made for, else the embedded one.
+    Raises PlannerError for an empty name: a shell's variable that was never set.
     """
     defaults = (TARGET, DRAFT)
     if plan is not None and plan.made_from is not None:
-        own = (plan.made_from.target.name, plan.made_from.draft.name)
-        if all(map(is_embedded, own)):
-            defaults = own
-    return target or defaults[0], draft or defaults[1]
+        defaults = (plan.made_from.target.name, plan.made_from.draft.name)
+    names = defaults[0] if target is None else target, defaults[1] if draft is None else draft
+    for role, name in zip(("target", "draft"), names, strict=True):
+        if not name:
+            raise PlannerError(f"{role}: got an empty name, expected a hub id or a folder")
+    return names
 
 
 def load_named(
@@ -38,10 +41,11 @@ def load_named(
     """The model called `name`.  Raises PlannerError for a name that leads to none."""
     import torch
 
-    from runtime.loading import load_model
+    from runtime.loading import checked_device, load_model
 
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = dtype or ("float32" if checked_device(device).type == "cpu" else "bfloat16")
     if is_embedded(name):
         return _load_embedded(name, device=device, dtype=dtype, attention=attention)
     _check_not_embedded(name)
@@ -80,7 +84,7 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
     from runtime.loading import checked_attention, load_model, with_attention
 
     checked_attention(attention)
-    base, _, shape = name.partition("@")
+    base, at, shape = name.partition("@")
     pair, place = EMBEDDED[base]
     logging.disable_progress_bar()  # a bar for a few megabytes
     try:
@@ -88,7 +92,7 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
         module = load_model(folder, device=device, dtype=dtype, attention="sdpa").module
     finally:
         logging.enable_progress_bar()
-    if shape:
+    if at:
         from runtime.embedded.inflate import inflate
 
         kind = module.dtype

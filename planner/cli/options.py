@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +15,22 @@ from ..plan import Plan
 from ..profile import Profile
 from ..report import Report
 from ..schema import check_writable
+
+
+class Number(click.FloatRange):
+    """A float within a range.  NaN, which lies in every range, and infinity are refused."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+SEED = click.IntRange(0, 2**63 - 1)
+"""What torch's generators take."""
 
 target_option = click.option(
     "--target",
@@ -25,7 +44,7 @@ device_option = click.option("--device", help="cpu, cuda, cuda:1, ... (default: 
 dtype_option = click.option(
     "--dtype",
     type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="Precision of both models (default: float32 on cpu, bfloat16 on cuda).",
+    help="Precision of both models (default: a plan's own, else float32 on cpu, bfloat16 on cuda).",
 )
 attention_option = click.option(
     "--attention",
@@ -33,6 +52,13 @@ attention_option = click.option(
     show_default=True,
     metavar="[auto|tree|sdpa|eager]",
     help="tree: our kernel; sdpa, eager: transformers' own; auto: tree on a GPU that it serves.",
+)
+
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1, max(os.cpu_count() or 1, 1)),
+    help="CPU threads (default: torch's own).",
 )
 
 

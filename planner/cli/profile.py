@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from ..profile import check_place
 from .options import (
+    SEED,
+    Number,
     attention_option,
     deliver,
     device_option,
@@ -15,6 +18,7 @@ from .options import (
     output_option,
     say,
     target_option,
+    threads_option,
 )
 
 
@@ -30,11 +34,11 @@ from .options import (
 )  # fmt: skip
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option(
-    "--temperature", "temperatures", type=click.FloatRange(0), multiple=True,
+    "--temperature", "temperatures", type=Number(0), multiple=True,
     default=(0.0, 0.6, 1.0), show_default=True, help="Measure acceptance at it; repeatable.",
 )  # fmt: skip
 @click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True)
+@click.option("--top-p", type=Number(0, 1, min_open=True), default=1.0, show_default=True)
 @click.option(
     "--context", "contexts", type=click.IntRange(1), multiple=True, default=(128, 512),
     show_default=True, help="Tokens in the cache when times are measured; repeatable.",
@@ -61,8 +65,8 @@ from .options import (
     "by it; repeatable, one for each temperature.",
 )  # fmt: skip
 @click.option("--repeats", type=click.IntRange(2), default=20, show_default=True)
-@click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@threads_option
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @output_option("profile (its traces go into a safetensors file beside it)")
 def command(
     target: str | None,
@@ -99,6 +103,8 @@ def command(
     from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import prompt_ids
 
+    if output is not None:
+        check_place(output)
     if threads is not None:
         torch.set_num_threads(threads)
     settings = Settings(

@@ -25,20 +25,20 @@ def command(
     batch_size: int | None,
     context: int | None,
 ) -> None:
-    """Show a PROFILE, PLAN or REPORT.
+    """Show a PROFILE, PLAN or REPORT, or a head (.safetensors).
 
     Of a profile: what was measured, which plans it allows, and why the best of them is the best.
     """
     if png is not None:
         check_writable(png)
-    content = load(document)
     conditions = (temperature, batch_size, context)
-    if not (isinstance(content, Profile) and png is None) and any(
-        value is not None for value in conditions
-    ):
-        raise click.UsageError(
-            "--temperature, --batch-size and --context say which plans of a profile to print"
-        )
+    if document.suffix == ".safetensors":
+        _refuse_conditions(conditions)
+        _show_head(document, png)
+        return
+    content = load(document)
+    if not (isinstance(content, Profile) and png is None):
+        _refuse_conditions(conditions)
     if png is not None:
         from ..figures import FIGURES, save_png
 
@@ -56,3 +56,26 @@ def command(
 
     parts = outlook(content, temperature=temperature, batch_size=batch_size, context=context)
     click.echo(printed([show_profile(content), *parts]))
+
+
+def _refuse_conditions(conditions: tuple[float | None, ...]) -> None:
+    if any(value is not None for value in conditions):
+        raise click.UsageError(
+            "--temperature, --batch-size and --context say which plans of a profile to print"
+        )
+
+
+def _show_head(path: Path, png: Path | None) -> None:
+    from runtime.heads import load_card
+
+    card = load_card(path)
+    if png is None:
+        from ..display_head import render_head
+
+        click.echo(render_head(card))
+        return
+    from ..figures import save_png
+    from ..figures_head import head_figure
+
+    save_png(head_figure(card), png)
+    say(f"wrote {png}")

@@ -9,6 +9,9 @@ import click
 from ..profile import Profile
 from .options import deliver, output_option, say
 
+TOO_WIDE = 1.5
+"""Upper over lower end of an interval from which on it is hardly a prediction."""
+
 
 @click.command()
 @click.argument("profile", type=click.Path(path_type=Path))
@@ -54,6 +57,12 @@ def command(
     )
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))
+    if plan.predicted and plan.predicted.speedup.high > TOO_WIDE * plan.predicted.speedup.low:
+        low, high = plan.predicted.speedup.low, plan.predicted.speedup.high
+        say(
+            f"note: the speedup may be anything from {low:.2f} to {high:.2f}; profile again with "
+            "more prompts and repeats, on a quieter machine, before you rely on this plan"
+        )
     if plan.predicted and plan.predicted.steps:
         steps = plan.predicted.steps
         say(

@@ -37,9 +37,15 @@ def prompt_ids(
 
 
 def encode(prompt: Prompt, tokenizer: Any) -> list[int]:
-    """Token ids of one prompt, at least one.  Raises PlannerError where none come out."""
+    """Token ids of one prompt, at least one.
+
+    Raises PlannerError where none come out and for what is no Unicode: bytes on the command line
+    that are no UTF-8, half of a surrogate pair in JSON.
+    """
     if isinstance(prompt, list):
         return prompt
+    if any("\ud800" <= character <= "\udfff" for character in prompt):
+        raise PlannerError(f"prompt: got {prompt!r:.60}, expected text that is valid Unicode")
     ids = list(tokenizer(prompt)["input_ids"])
     if not ids:
         raise PlannerError(f"prompt: got {prompt!r:.60}, expected text of at least one token")

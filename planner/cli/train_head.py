@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -9,12 +10,15 @@ import click
 from ..profile import Sampling
 from ..schema import check_writable
 from .options import (
+    SEED,
+    Number,
     attention_option,
     device_option,
     draft_option,
     dtype_option,
     say,
     target_option,
+    threads_option,
 )
 
 
@@ -36,9 +40,9 @@ def _writable(context: click.Context, option: click.Parameter, path: Path | None
     help="Prompts (.txt or .jsonl) that the target continues.",
 )  # fmt: skip
 @click.option("--num-prompts", type=click.IntRange(2), help="Use only the first so many.")
-@click.option("--temperature", type=click.FloatRange(0), default=1.0, show_default=True)
+@click.option("--temperature", type=Number(0), default=1.0, show_default=True)
 @click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True)
+@click.option("--top-p", type=Number(0, 1, min_open=True), default=1.0, show_default=True)
 @click.option(
     "--num-texts", type=click.IntRange(2), default=512, show_default=True,
     help="Texts in all, in turn behind every prompt; at temperature 0 one a prompt.",
@@ -48,18 +52,18 @@ def _writable(context: click.Context, option: click.Parameter, path: Path | None
     help="Length of each text.",
 )  # fmt: skip
 @click.option(
-    "--held-out", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.25,
+    "--held-out", type=Number(0, 1, min_open=True, max_open=True), default=0.25,
     show_default=True, help="Share of the prompts that the head is tried on instead.",
 )  # fmt: skip
 @click.option(
     "--depth", type=click.IntRange(0), default=3, show_default=True, help="Residual blocks."
 )
 @click.option(
-    "--reject-weight", type=click.FloatRange(0, min_open=True), default=6.0, show_default=True,
+    "--reject-weight", type=Number(0, min_open=True), default=6.0, show_default=True,
     help="Weight of rejections in the loss; acceptances weigh 1.",
 )  # fmt: skip
 @click.option(
-    "--mix", type=click.FloatRange(0, 1, max_open=True), default=0.15, show_default=True,
+    "--mix", type=Number(0, 1, max_open=True), default=0.15, show_default=True,
     help="Share of the target's tokens in the texts that the draft reads.",
 )  # fmt: skip
 @click.option(
@@ -71,11 +75,11 @@ def _writable(context: click.Context, option: click.Parameter, path: Path | None
     "--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Texts a step."
 )
 @click.option(
-    "--learning-rate", type=click.FloatRange(0, min_open=True),
+    "--learning-rate", type=Number(0, min_open=True),
     help="Default: 5e-5 for a draft of 4096 hidden units; more for fewer units and steps.",
 )  # fmt: skip
-@click.option("--threads", type=click.IntRange(1), help="CPU threads (default: torch's own).")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@threads_option
+@click.option("--seed", type=SEED, metavar="INTEGER", default=0, show_default=True)
 @click.option(
     "--png", type=click.Path(path_type=Path), callback=_writable,
     help="Draw loss, calibration and stopping into this file too.",
@@ -119,7 +123,7 @@ def command(
 
     from profiler import discard_pieces
     from profiler.heads import HeadSettings, make_head
-    from runtime.heads import save_head
+    from runtime.heads import file_sha256, save_head
 
     from ..display_head import render_head
     from .models import is_embedded, load_named, load_tokenizer_of, pair_names
@@ -159,3 +163,6 @@ def command(
         save_png(head_figure(card), png)
         say(f"wrote {png}")
     say(render_head(card))
+    if output.is_file():
+        name = {"file": output.name, "sha256": file_sha256(output)}
+        say(f'\na plan beside it names it by "head": {json.dumps(name)}')

@@ -130,7 +130,8 @@ def rank_candidates(
 ) -> list[Candidate]:
     """All graded candidates, the best first; arguments as for `solve`.
 
-    Ties go to fewer nodes, then to verifiers that need no sampling, then to the first name.
+    Ties go to fixed trees, then to fewer nodes, then to verifiers that need no sampling, then to
+    the first name.
     """
     held = contests(
         profile, sampling=sampling_at(profile, temperature), solver=solver, verifier=verifier,
@@ -311,9 +312,10 @@ def _law(law: AcceptanceLaw, verifier: str) -> AcceptanceLaw:
     return law.limited(VERIFIER_TRAITS[verifier].max_children)
 
 
-def _order(candidate: Candidate) -> tuple[float, int, bool, str, str, str]:
+def _order(candidate: Candidate) -> tuple[float, bool, int, bool, str, str, str]:
     return (
         -candidate.tokens_per_ms,
+        candidate.grows,
         candidate.drafting.most_nodes,
         not VERIFIER_TRAITS[candidate.verifier].deterministic,
         candidate.verifier,

@@ -27,9 +27,15 @@ from ..plan import Estimate
 from ..profile import Costs, Curve, Profile
 from ..schema import PlannerError
 from ..tree import Tree
+from .checks import count
 
 _ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
 """sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
+
+
+_WIDEST = 100.0
+"""Of an interval's half-width on the logarithmic scale: what is wider says nothing either, and its
+bounds would leave what a float can hold."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Time:
     @property
     def estimate(self) -> Estimate:
         """With its 95 % interval."""
-        factor = float(np.exp(1.96 * self.error_ms / self.ms))
+        factor = float(np.exp(min(1.96 * self.error_ms / self.ms, _WIDEST)))
         return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
 
 
@@ -179,11 +185,12 @@ def step_costs(
 
     Raises PlannerError, listing what there is, where the profile measured nothing of the kind.
     """
+    batch_size = count(batch_size, "batch_size", 1)
     entries = [entry for entry in profile.costs if entry.batch_size == batch_size]
     if not entries:
         sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
         raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
-    context = entries[0].context if context is None else context
+    context = entries[0].context if context is None else count(context, "context", 0)
     first, second, weight = _around(entries, context)
     one, two = (_tables(entry, verifier) for entry in (first, second))
     verify, root, draft, overhead, step = (
@@ -218,8 +225,8 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
     above = np.log(tokens_per_step.high / tokens_per_step.value)
     return Estimate(
         value=value,
-        low=value * float(np.exp(-np.sqrt(below**2 + times))),
-        high=value * float(np.exp(np.sqrt(above**2 + times))),
+        low=value * float(np.exp(-min(np.sqrt(below**2 + times), _WIDEST))),
+        high=value * float(np.exp(min(np.sqrt(above**2 + times), _WIDEST))),
     )
 
 

@@ -18,6 +18,7 @@ from planner.head import (
 )
 from planner.plan import Estimate
 from planner.profile import Sampling
+from planner.schema import PlannerError
 
 from ..models import HiddenModel, LanguageModel
 from ..randomness import seeded_source
@@ -54,8 +55,15 @@ def evaluate(
 
     mean_acceptance  of the texts it was trained on: what it has to be better than; taken to be no
                      closer to 0 and 1 than by half a token of those tried
+
+    Raises PlannerError for a head whose scores are no numbers.
     """
     logits, labels = _predictions(head, draft, texts)
+    if not logits.isfinite().all():
+        raise PlannerError(
+            "head: got scores that are no numbers, expected finite ones: its training diverged; "
+            "lower the learning rate"
+        )
     source = seeded_source(seed, draft.device)
     chains = [
         chains_along(

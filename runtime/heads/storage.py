@@ -100,8 +100,9 @@ def _read(path: Path) -> bytes:
         raise PlannerError(
             f"{path}: no such file; expected an acceptance head, made by planner train-head"
         ) from None
-    except OSError as error:
-        raise PlannerError(f"{path}: cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise PlannerError(f"{str(path)!r:.200}: cannot be read: {reason}") from None
 
 
 def _parsed(path: Path, data: bytes) -> tuple[HeadCard, AcceptanceHead]:

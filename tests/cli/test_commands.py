@@ -11,6 +11,9 @@ from click.testing import CliRunner
 
 from planner import Plan, Profile, Report, load
 from planner.cli import COMMANDS, main
+from planner.cli.models import pair_names
+from planner.plan import MadeFrom
+from planner.profile import ModelInfo
 
 ROOT = Path(__file__).parent.parent.parent
 QUICK = ("--max-nodes", "6", "--repeats", "2", "--num-prompts", "3", "--num-tokens", "12")
@@ -182,6 +185,55 @@ def test_limits_and_names_outside_the_profile_are_named(made):
     assert "context: got 900" in refused("solve", profile, "--context", 900)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--temperature", "nan"), ("--temperature", "inf"), ("--top-p", "nan"), ("--seed", 2**63)],
+)
+def test_numbers_that_are_none_are_refused_before_the_work(option, value):
+    result = planner("profile", *QUICK, option, value)
+    assert result.exit_code == 2
+    assert option in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_profile_where_its_arrays_would_destroy_a_head_is_refused_before_the_work(tmp_path):
+    (tmp_path / "head.safetensors").write_bytes(b"a head")
+    line = refused("profile", *QUICK, "-o", tmp_path / "head.json")
+    assert "choose another name" in line
+    assert (tmp_path / "head.safetensors").read_bytes() == b"a head"
+
+
+def test_an_interval_too_wide_to_plan_by_is_pointed_out(made, tmp_path):
+    """Times that were one thing or five times as much."""
+    profile = Profile.load(made / "profile.json")
+
+    def shaky(curve):
+        return curve.model_copy(update={"median_ms": [5 * ms for ms in curve.low_ms],
+                                        "high_ms": [9 * ms for ms in curve.low_ms]})  # fmt: skip
+
+    (costs,) = profile.costs
+    unsure = costs.model_copy(update={"verify": shaky(costs.verify)})
+    profile.model_copy(update={"costs": [unsure]}).without_arrays().save(tmp_path / "p.json")
+    result = planner("solve", tmp_path / "p.json", "--solver", "chain")
+    assert result.exit_code == 0
+    plan = Plan.model_validate_json(result.stdout)
+    wide = plan.predicted.speedup.high > 1.5 * plan.predicted.speedup.low
+    assert wide == plan.speculates
+    assert ("before you rely on this plan" in result.stderr) == wide
+
+
+def test_models_are_by_default_those_that_the_plan_was_made_for():
+    info = {"num_parameters": 1, "vocab_size": 2, "max_positions": 3, "fingerprint": "f"}
+    made_for = Plan.model_construct(
+        made_from=MadeFrom.model_construct(
+            target=ModelInfo(name="some/target", **info), draft=ModelInfo(name="a/draft", **info)
+        )
+    )
+    assert pair_names(None, None, made_for) == ("some/target", "a/draft")
+    assert pair_names("mine", None, made_for) == ("mine", "a/draft")
+    assert pair_names(None, None) == ("embedded/target", "embedded/draft")
+
+
 def test_a_plan_for_another_pair_is_refused(made, tmp_path):
     plan = tree_plan(made, tmp_path)
     line = refused("decode", plan, "--draft", "embedded/draft-plain", "--prompt", "x")
@@ -220,13 +272,15 @@ def test_an_unwritable_output_is_refused_before_the_work(made, tmp_path, command
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device, /dev/full")
-def test_a_full_disk_while_printing_is_one_line(made):
+@pytest.mark.parametrize("command", ["solve", "--version"])
+def test_a_full_disk_while_printing_is_one_line(made, command):
     if os.name != "posix":
         pytest.skip("needs a POSIX shell")
     import subprocess
     import sys
 
-    code = f"from planner.cli import main; main(['solve', {str(made / 'profile.json')!r}])"
+    arguments = [command, str(made / "profile.json")]
+    code = f"from planner.cli import main; main({arguments!r})"
     with open("/dev/full", "w") as full:
         result = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
@@ -237,11 +291,101 @@ def test_a_full_disk_while_printing_is_one_line(made):
     assert "No space left on device" in result.stderr
 
 
+def test_a_head_is_looked_for_beside_the_plan(made, tmp_path, monkeypatch):
+    """Not in the folder that the command was typed in."""
+    file = {"file": "head.safetensors", "sha256": "0" * 64}
+    drafting = {"kind": "stopping", "score": "head", "threshold": 0.5, "max_depth": 2, "head": file}
+    plan = tree_plan(made, tmp_path, drafting=drafting, verifier="chain")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert f"{tmp_path / 'head.safetensors'}: no such file" in refused(
+        "decode", plan, "--prompt", "x"
+    )
+
+
+def test_the_precision_is_the_plans_own(made, tmp_path):
+    """Rounding to bfloat16 changes the embedded pair's weights, rounding to float16 does not."""
+    content = json.loads((made / "plan.json").read_text())
+    content["made_from"]["execution"]["dtype"] = "float16"
+    plan = tree_plan(made, tmp_path, made_from=content["made_from"])
+    report = tmp_path / "r.json"
+    command = ("decode", plan, "--prompt", "import ", "--max-new-tokens", 4, "-o", report)
+    for given, used in (((), "float16"), (("--dtype", "float32"), "float32")):
+        result = planner(*command, *given)
+        assert result.exit_code == 0, result.output
+        assert load(report).execution.dtype == used
+    line = refused(*command, "--dtype", "bfloat16")
+    assert "in bfloat16" in line
+    assert "in float16" in line
+
+
+def test_on_every_kind_of_cpu_the_precision_is_float32(made, tmp_path):
+    plan = tree_plan(made, tmp_path, made_from=None)
+    command = ("decode", plan, "--prompt", "x", "--max-new-tokens", 2, "-o", tmp_path / "r.json")
+    assert planner(*command, "--device", "cpu:0").exit_code == 0
+    assert load(tmp_path / "r.json").execution.dtype == "float32"
+
+
+def test_names_that_a_shell_left_empty_are_refused(made, tmp_path):
+    command = ("decode", tree_plan(made, tmp_path), "--prompt", "x")
+    assert "target: got an empty name" in refused(*command, "--target", "")
+    assert "draft: got an empty name" in refused(*command, "--draft", "")
+    assert "device: got ''" in refused(*command, "--device", "")
+    assert "got the shape ''" in refused(*command, "--target", "embedded/target@")
+
+
+@pytest.mark.parametrize("text", ["\udcff", "a\ud800b"])
+def test_a_prompt_that_is_no_text_is_refused(made, tmp_path, text):
+    plan = tree_plan(made, tmp_path)
+    assert "valid Unicode" in refused("decode", plan, "--prompt", text)
+    (tmp_path / "p.jsonl").write_text(json.dumps({"text": text}))
+    assert "valid Unicode" in refused("decode", plan, "--prompts", tmp_path / "p.jsonl")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+def test_without_a_stdout_a_file_is_written_all_the_same(made, tmp_path):
+    import subprocess
+    import sys
+
+    code = "from planner.cli import main; main()"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "solve",
+        made / "profile.json",
+        "-o",
+        tmp_path / "p.json",
+    ]
+    result = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+        check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert load(tmp_path / "p.json").format == "plan"
+
+
+def test_as_a_module_it_is_the_same_command():
+    import subprocess
+    import sys
+
+    result = subprocess.run(
+        [sys.executable, "-m", "planner", "schema"], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "Usage: planner schema" in result.stderr
+
+
 def test_wrong_usage_is_exit_code_2(made):
     assert planner("solve").exit_code == 2
     assert planner("decode", made / "plan.json").exit_code == 2
     assert planner("decode", made / "plan.json", "--prompt", "x", "--prompts", "y").exit_code == 2
     assert planner("profile", "--temperature", "-1").exit_code == 2
+    decode = ("decode", made / "plan.json", "--prompt", "x")
+    assert planner(*decode, "--num-prompts", 2).exit_code == 2
+    assert planner(*decode, "--seed", 2**63).exit_code == 2
+    assert planner(*decode, "--threads", os.cpu_count() + 1).exit_code == 2
     assert planner("grow").exit_code == 2
 
 

@@ -7,10 +7,12 @@ import pytest
 from click.testing import CliRunner
 from scipy.special import stdtrit
 
-from planner import Plan, Tree
+from planner import Plan, Report, Tree
 from planner.cli import main
 from planner.cli.outlook import contenders, outlook
-from planner.display import certificate, printed, render, summary
+from planner.display import certificate, drafting_words, printed, render, summary
+from planner.drafting import DynamicDrafting
+from planner.figures import plan_figure
 from planner.optimizer import (
     acceptance_by_rank,
     compare,
@@ -26,6 +28,7 @@ from planner.optimizer import (
 )
 from planner.profile import OptimalAcceptance, PromptOptimum, Sampling
 from tests.optimizer import factory
+from tests.vocabulary import samples
 
 SMALL = {"counts": (1, 2, 3, 4, 6, 8)}
 
@@ -335,6 +338,7 @@ def test_a_nodes_acceptance_is_that_among_its_siblings():
         (0.0, "no static tree within the limits is faster"),
         (0.0004, "no static tree within the limits is faster"),
         (0.0031, "within 0.3 % of the best static tree"),
+        (2.142, "the best static tree at most 3.1 times as fast"),
     ],
 )
 def test_a_plan_says_how_near_the_best_it_is(gap, words):
@@ -358,3 +362,52 @@ def test_a_profile_with_siblings_is_drawn(tmp_path):
     )
     assert drawn.exit_code == 0, drawn.output
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_depth": 1}, "chains of 1 token (constant), ended below probability 0.4"),
+        ({"max_depth": 30}, "chains of 20 tokens (constant), ended below probability 0.4"),
+        ({"max_depth": 9, "num_tokens": 5, "schedule": "heuristic"},
+         "chains of 5 tokens (heuristic) at first, at most 9, ended below probability 0.4"),
+    ],
+)  # fmt: skip
+def test_a_chain_is_never_said_to_be_longer_than_it_may_get(settings, words):
+    assert drafting_words(DynamicDrafting(**settings)) == words
+
+
+def run_of(plan: Plan, **conditions) -> Report:
+    """A report of `plan`, run from a prompt of 4 tokens to 7, under the plan's own conditions but
+    for those given."""
+    content = samples.report_content() | {"plan": plan.model_dump(mode="json")}
+    content["machine"] = plan.made_from.machine.model_dump() | conditions.get("machine", {})
+    content["execution"] = plan.made_from.execution.model_dump() | conditions.get("execution", {})
+    return Report.parse(content, "sample")
+
+
+def test_a_report_says_under_which_other_conditions_its_plan_was_made():
+    plan = solve(two_verifiers())
+    at = plan.made_from.model_copy(update={"context": 5})
+    plan = plan.model_copy(update={"made_from": at})
+    assert "differs" not in render(run_of(plan))
+    other = run_of(plan, machine={"num_threads": 7}, execution={"dtype": "bfloat16"})
+    assert "differs  predicted for float32, 1 thread; run with bfloat16, 7 threads\n" in (
+        render(other) + "\n"
+    )
+    for context, outside in ((3, True), (4, False), (7, False), (8, True)):
+        moved = plan.model_copy(update={"made_from": at.model_copy(update={"context": context})})
+        words = f"differs  predicted for context {context}; run with contexts 4 to 7"
+        assert (words in render(run_of(moved))) == outside
+    bare = plan.model_copy(update={"predicted": None})
+    assert "differs" not in render(run_of(bare, execution={"dtype": "bfloat16"}))
+
+
+def test_a_plan_without_reach_is_shown_and_drawn(tmp_path):
+    plan = solve(two_verifiers())
+    unknown = plan.model_copy(
+        update={"predicted": plan.predicted.model_copy(update={"reach": None})}
+    )
+    assert unknown.predicted.reach is None
+    assert len(render(unknown).splitlines()) >= plan.tree.num_nodes
+    assert len(plan_figure(unknown).axes[0].collections) == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,14 @@ def test_a_head_is_trained_tried_and_drawn(tmp_path):
     assert load_card(path).training.mix == 0.15
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["head.png", "head.safetensors"]
+    named = json.loads(result.stderr.splitlines()[-1].partition('"head": ')[2])
+    assert named == {"file": path.name, "sha256": sha256(path.read_bytes()).hexdigest()}
+    shown = planner("show", path)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.strip() in result.stderr
+    assert planner("show", path, "--png", tmp_path / "again.png").exit_code == 0
+    assert (tmp_path / "again.png").read_bytes() == picture.read_bytes()
+    assert planner("show", path, "--context", 1).exit_code == 2
 
 
 def test_at_temperature_0_every_prompt_gives_one_text(tmp_path):
@@ -198,9 +208,20 @@ def test_wrong_input_is_one_line(tmp_path):
     assert not path.exists()
 
 
+def test_training_that_diverges_is_one_line_and_no_file(tmp_path):
+    path = tmp_path / "head.safetensors"
+    line = refused(*COMMAND, "--learning-rate", "1e30", "-o", path)
+    assert "lower the learning rate" in line
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("-o", "x", "--reject-weight", 0), ("-o", "x", "--mix", 1), ("-o", "x", "--depth", -1),
+    [(), *(("-o", "x", f"--{name}", odd)
+           for name in ("temperature", "top-p", "held-out", "reject-weight", "mix", "learning-rate")
+           for odd in ("nan", "inf")),
+     ("-o", "x", "--seed", 2**63), ("-o", "x", "--reject-weight", 0), ("-o", "x", "--mix", 1),
+     ("-o", "x", "--depth", -1),
      ("-o", "x", "--epochs", 0), ("-o", "x", "--held-out", 1), ("-o", "x", "--temperature", -1)],
     ids=str,
 )  # fmt: skip

@@ -181,3 +181,29 @@ def test_what_was_not_measured_is_refused(call, fault):
     made = profile(bumpy(context=100), bumpy(context=300), bumpy(context=100, batch_size=8))
     with pytest.raises(PlannerError, match=fault):
         call(made)
+
+
+def test_quartiles_far_apart_give_an_interval_that_a_float_can_hold():
+    """Wider than any measurement's: times that were edited, or a clock that stood still."""
+    alone = factory.costs(step=10.0).target_step
+    torn = alone.model_copy(update={"low_ms": [1e-9]})
+    costs = step_costs(profile(factory.costs().model_copy(update={"target_step": torn})))
+    for estimate in (
+        costs.autoregressive.estimate,
+        speedup(Estimate(value=2, low=1, high=3), costs.step(Tree([-1, 0])), costs.autoregressive),
+    ):
+        assert 0 < estimate.low < estimate.value < estimate.high < np.inf
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        ({"batch_size": "1"}, "batch_size: got '1', expected a whole number"),
+        ({"batch_size": True}, "batch_size: got True, expected a whole number"),
+        ({"context": "128"}, "context: got '128', expected a whole number"),
+        ({"context": 128.5}, "context: got 128.5, expected a whole number"),
+    ],
+)
+def test_conditions_that_are_no_whole_numbers_are_refused(conditions, words):
+    with pytest.raises(PlannerError, match=words):
+        step_costs(profile(bumpy()), **conditions)

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from planner import PlannerError, Report, Tree
+from planner.drafting import GreedyDrafting, StoppingDrafting
 from planner.plan import MadeFrom, Plan
-from planner.profile import ModelInfo
+from planner.profile import ModelInfo, Sampling
 from runtime import (
     VERIFIERS,
     Decoder,
@@ -220,6 +221,30 @@ def test_a_plan_made_for_other_models_is_refused_by_name(wrong):
     assert "\n" not in str(fault.value)
 
 
+def test_the_same_model_in_another_precision_is_named_so():
+    """The weights are rounded, so they are others; that is not seen from the model's name."""
+    target, draft = (HuggingFaceModel(model) for model in models())
+    made = made_for(target.info, draft.info)
+    other = HuggingFaceModel(models()[0].to(torch.bfloat16))
+    with pytest.raises(PlannerError, match=r"target: got \w+ in bfloat16 .* in float32 .* load"):
+        Decoder.from_plan(made, other, draft)
+
+
+@pytest.mark.parametrize(
+    "drafting",
+    [
+        GreedyDrafting(num_nodes=10**12, max_depth=2, max_children=2),
+        StoppingDrafting(score="entropy", threshold=0.5, max_depth=10**30),
+    ],
+    ids=lambda drafting: drafting.kind,
+)
+def test_trees_that_no_memory_holds_are_refused(drafting):
+    model = TableModel(torch.zeros(3))
+    made = Plan(drafting=drafting, verifier="rrsw", sampling=Sampling(temperature=1.0))
+    with pytest.raises(PlannerError, match="expected at most 65536"):
+        Decoder.from_plan(made, model, model)
+
+
 def test_a_plan_can_be_given_by_its_path(tmp_path):
     plan(TREES["tree"]).save(tmp_path / "plan.json")
     by_path = Decoder.from_plan(tmp_path / "plan.json", *models())
@@ -324,6 +349,7 @@ def test_a_saved_model_is_loaded_and_decodes(tmp_path):
         ("/no/such/folder", {}, "no such folder"),
         (".", {"device": "warp"}, "device: got 'warp'"),
         (".", {"device": "cuda:99"}, "device: got 'cuda:99'"),
+        (".", {"device": "meta"}, "device: got 'meta'"),
         (".", {"dtype": "int7"}, "dtype: got 'int7', expected auto or one of float32"),
         (".", {"attention": "flash_attention_2"}, "attention: got 'flash_attention_2'"),
         (".", {}, "cannot be loaded as a causal language model"),
@@ -348,3 +374,19 @@ def test_a_hub_that_cannot_be_reached_is_said_in_one_line(monkeypatch):
 
 def test_a_tree_has_the_nodes_it_names():
     assert [Tree(parents).num_nodes for parents in TREES.values()] == [1, 4, 10, 10]
+
+
+@pytest.mark.parametrize("stop_tokens", [3, "ab", ["a"], [1.5], [None], [True]])
+def test_wrong_stop_tokens_are_refused(stop_tokens):
+    decoder = Decoder.from_plan(plan([-1]), TableModel(torch.zeros(3)))
+    with pytest.raises(PlannerError, match="stop_tokens: got"):
+        decoder.generate([0], max_new_tokens=2, stop_tokens=stop_tokens)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, {}, []])
+def test_what_is_no_plan_or_prompt_is_refused(wrong):
+    model = TableModel(torch.zeros(3))
+    with pytest.raises(PlannerError, match=r"plan: got a .*, expected a Plan or the path"):
+        Decoder.from_plan(wrong, model)
+    with pytest.raises(PlannerError, match="input_ids"):
+        Decoder.from_plan(plan([-1]), model).generate(wrong)

@@ -81,3 +81,15 @@ def test_a_plan_whose_head_has_been_replaced_is_refused(made, tmp_path):
     (tmp_path / "head").write_bytes((folder / "head").read_bytes() + b"\0")
     with pytest.raises(PlannerError, match="which the plan was made with"):
         Decoder.from_plan(plan, *agreeing_pair())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("reject_weight", float("nan")), ("reject_weight", 0.0), ("held_out", float("nan")),
+     ("learning_rate", float("inf")), ("mix", 1.0), ("epochs", 0), ("num_texts", 2.5),
+     ("seed", -1), ("seed", 2**63)],
+)  # fmt: skip
+def test_wrong_settings_are_refused_before_the_work(name, value):
+    settings = HeadSettings(**({"sampling": GREEDY} | {name: value}))
+    with pytest.raises(PlannerError, match=f"{name}: got"):
+        make_head(None, None, random_texts(8)[0], settings)

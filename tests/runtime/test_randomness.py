@@ -12,8 +12,8 @@ from scipy.stats import chisquare
 
 from planner import PlannerError
 from runtime.randomness import TorchSource, seeded_source, source_of
-from runtime.successive import LITTLE_LEFT, by_inversion, by_race
 from tests.runtime.exact_source import EnumeratingSource, law
+from tree_kernels.successive import LITTLE_LEFT, by_inversion, by_race
 
 NUM_DRAWS = 40_000
 LEVEL = 1e-5

@@ -68,3 +68,10 @@ def test_rows_do_not_influence_one_another():
     sampling = Sampling(temperature=0.8, top_k=10, top_p=0.9)
     rows = torch.stack([distribution(row, sampling) for row in logits])
     assert torch.equal(distribution(logits, sampling), rows)
+
+
+@pytest.mark.parametrize("temperature", [1e-29, 1e-38, 5e-324])
+def test_a_temperature_below_all_bounds_leaves_the_most_probable_tokens(temperature):
+    logits = torch.tensor([[3.0, 40.0, -7.0], [2.0, 2.0, 1.0]])
+    probs = distribution(logits, Sampling(temperature=temperature))
+    assert probs.tolist() == [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]

@@ -3,14 +3,16 @@
 import errno
 import json
 import os
+import stat
 
 import jsonschema
 import numpy as np
 import pytest
+from safetensors.numpy import save as dump_arrays
 
 from planner import Plan, PlannerError, Profile, load, save
 from planner.plan import VERIFIER_TRAITS
-from planner.schema import write_atomically
+from planner.schema import check_writable, write_atomically
 from planner.schemas import schema_json, schema_path
 
 from .samples import (
@@ -27,6 +29,13 @@ KINDS = list(CONTENTS)
 def write(path, content):
     path.write_text(json.dumps(content))
     return path
+
+
+def predicted(reach: list[float]) -> dict:
+    """A plan's prediction, of which only `reach` matters."""
+    one = {"value": 1.0, "low": 1.0, "high": 1.0}
+    names = ("tokens_per_step", "step_ms", "autoregressive_ms", "speedup")
+    return dict.fromkeys(names, one) | {"reach": reach}
 
 
 def fault(path) -> str:
@@ -73,6 +82,36 @@ def test_version_format_and_keys_are_strict(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_of_another_format_or_version_nothing_else_is_said(kind, tmp_path):
+    other = KINDS[KINDS.index(kind) - 1]
+    path = write(tmp_path / "document.json", CONTENTS[kind]() | {"surplus": 1})
+    with pytest.raises(PlannerError) as caught:
+        type(load(write(tmp_path / "other.json", CONTENTS[other]()))).load(path)
+    assert str(caught.value) == f"{path}: format: got {kind!r}, expected {other!r}"
+    content = CONTENTS[kind]() | {"version": 2, "surplus": 1}
+    assert fault(write(path, content)) == ": version: got 2, expected 1"
+    assert "version: got True" in fault(write(path, content | {"version": True}))
+
+
+@pytest.mark.parametrize("key", ["a\nb", "\x1b[31m", "\r"])
+def test_a_key_with_control_characters_stays_on_one_line(key, tmp_path):
+    line = fault(write(tmp_path / "plan.json", plan_content() | {key: 1}))
+    assert line.isprintable()
+    assert "unknown key" in line
+
+
+def test_half_a_surrogate_pair_is_no_text(tmp_path):
+    assert "no Unicode" in fault(
+        write(tmp_path / "p.json", plan_content() | {"verifier": "\ud800"})
+    )
+
+
+def test_the_mark_before_utf_8_is_passed_over(tmp_path):
+    (tmp_path / "plan.json").write_text(json.dumps(plan_content()), encoding="utf-8-sig")
+    assert load(tmp_path / "plan.json") == Plan.parse(plan_content(), "sample")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
 def test_truncated_files_say_so(kind, share, tmp_path):
     text = json.dumps(CONTENTS[kind]())
@@ -87,6 +126,15 @@ def test_files_that_are_no_documents(tmp_path):
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     assert "cannot be read" in fault(tmp_path / "binary.json")
     assert "expected an object" in fault(write(tmp_path / "list.json", [1]))
+    (tmp_path / "deep.json").write_text('{"format": ' + "[" * 200_000)
+    assert "nested too deeply" in fault(tmp_path / "deep.json")
+    for odd in ("zero\0byte.json", "x" * 5000):
+        with pytest.raises(PlannerError, match=r"cannot be read"):
+            load(odd)
+        with pytest.raises(PlannerError, match=r"cannot be written"):
+            write_atomically(odd, "text")
+    with pytest.raises(PlannerError, match=r"^'\{\\n\}': no such file"):
+        load("{\n}")
     (tmp_path / "twice.json").write_text('{"format": "plan", "format": "plan"}')
     assert "stands twice" in fault(tmp_path / "twice.json")
 
@@ -104,8 +152,13 @@ def test_files_that_are_no_documents(tmp_path):
         (lambda c: c["sampling"].update(temperature="hot"), "sampling.temperature: got 'hot'"),
         (lambda c: c["sampling"].update(top_p=0.0), "sampling.top_p: got 0.0"),
         (lambda c: c["sampling"].update(heat=1), "sampling.heat: unknown key"),
+        (lambda c: c.update(predicted=predicted([1.0, 0.5])),
+         "document: expected predicted.reach of 4 entries, one a node, not 2"),
+        (lambda c: c.update(predicted=predicted([1.0, 0.5, -0.1, 0.1])),
+         "predicted.reach.2: got -0.1"),
+        (lambda c: c.update(predicted=predicted([0.0, 0.5, 0.1, 0.1])), "root above 0"),
     ],
-)
+)  # fmt: skip
 def test_wrong_values_in_a_plan_name_their_field(change, words, tmp_path):
     content = plan_content()
     change(content)
@@ -177,6 +230,8 @@ def test_a_chain_may_end_early_with_every_verifier(verifier, tmp_path):
         (lambda c: c["costs"][0]["draft"]["low_ms"].__setitem__(2, -0.1),
          "costs.0.draft.low_ms.2: got -0.1"),
         (lambda c: c["costs"][0]["verify"]["counts"].reverse(), "strictly increasing"),
+        (lambda c: c["costs"][0]["draft"]["high_ms"].__setitem__(2, 0.01),
+         "low_ms <= median_ms <= high_ms"),
         (lambda c: c["costs"][0]["verify"]["counts"].pop(), "of one length"),
         (lambda c: c.update(costs=[]), "costs: got []"),
         (lambda c: c["acceptance"][0]["prompts"][0].update(acceptance=[0.9, 0.2]),
@@ -204,6 +259,18 @@ def test_traces_travel_beside_the_profile(tmp_path):
     assert np.array_equal(expected, before[0])
     assert np.array_equal(emitted, before[1])
     assert again.fingerprint() == load(tmp_path / "mine.json").fingerprint()
+
+
+@pytest.mark.parametrize("name", ["head.json", "head.safetensors", "head", "."])
+def test_a_profiles_arrays_never_take_the_place_of_something_else(name, tmp_path):
+    other = dump_arrays({"output.weight": np.zeros(3, np.float32)})
+    (tmp_path / "head.safetensors").write_bytes(other)
+    with pytest.raises(PlannerError, match=r"path of another file|choose another name"):
+        profile_with_traces().save(tmp_path / name)
+    assert (tmp_path / "head.safetensors").read_bytes() == other
+    assert len(list(tmp_path.iterdir())) == 1
+    profile_with_traces().save(tmp_path / "p.json")
+    profile_with_traces().save(tmp_path / "p.json")  # over arrays of its own
 
 
 def test_missing_or_changed_traces_are_named(tmp_path):
@@ -255,6 +322,30 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_partial_one(call, tmp_path
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path):
+    """Put in the place of /dev/null, a file would break the machine."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_writable(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(pipe, "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    link, file = tmp_path / "link.json", tmp_path / "there" / "plan.json"
+    link.symlink_to(file)
+    for text in ("first", "second"):
+        check_writable(link)
+        write_atomically(link, text)
+        assert file.read_text() == text
+    assert link.is_symlink()
 
 
 def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
