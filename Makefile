@@ -49,7 +49,7 @@ CARRIED = $(filter-out wheels/torch-% wheels/triton-%,$(wildcard wheels/*.whl))
 gpu:
 	@$(if $(CARRIED),$(PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade \
 		--target build/wheels $(CARRIED))
-	@PYTHONPATH=.:kernels:build/wheels $(PYTHON) -m benchmarks.gpu
+	@PYTHONPATH=.:kernels:build/wheels:$$PYTHONPATH $(PYTHON) -m benchmarks.gpu
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info

@@ -172,13 +172,14 @@ def _attend(
             "attention sdpa or eager"
         )
     if token_tree is None:
-        if query.shape[2] != key.shape[2]:
+        num_rows = query.shape[2]
+        if num_rows not in (1, key.shape[2]):  # neither the next token of a text nor all of it
             raise PlannerError(
                 "attention: got a model that does not hand the tree down to its layers; choose "
                 "attention sdpa or eager"
             )
         mixed = scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=scaling,
+            query, key, value, is_causal=num_rows > 1, scale=scaling,
             enable_gqa=query.shape[1] != key.shape[1],
         )  # fmt: skip
     else:

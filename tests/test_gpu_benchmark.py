@@ -6,13 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.gpu.__main__ import PARTS, TOTAL_SECONDS
-from benchmarks.gpu.bench import Bench, OutOfTime
+from benchmarks.gpu import comparison, sanitizer
+from benchmarks.gpu.__main__ import PARTS, TOTAL_SECONDS, _fault, _right
+from benchmarks.gpu.baselines import Baseline
+from benchmarks.gpu.bench import Bench, OutOfTime, Skipped
 from benchmarks.gpu.goals import GOALS, table
 from benchmarks.gpu.inputs import inputs, random_parents, relative_error
 from benchmarks.gpu.results import Results
@@ -27,9 +30,9 @@ from benchmarks.gpu.shapes import (
     Limits,
     cases,
 )
-from benchmarks.gpu.tuning import configs
+from benchmarks.gpu.tuning import candidates, configs
 from benchmarks.gpu.warm_up import Call, compile_all
-from tree_kernels.configs import Config
+from tree_kernels.configs import TABLE, Config
 
 ROOT = Path(__file__).parent.parent
 H100 = Limits(bytes_per_s=3.0e12, flops_per_s=790e12)
@@ -193,8 +196,8 @@ def test_a_dry_run_measures_every_case(tmp_path):
         parts, "done"
     )
     rows = content["parts"]["correctness"]["rows"]
-    assert all(row["right"] for row in rows if "note" not in row)
-    assert len(rows) == 8
+    assert all(row["right"] for row in rows)
+    assert len(rows) == 7
     timed = [row for row in content["parts"]["speed"]["rows"] if row["what"] == "tree kernel"]
     assert len(timed) == len(cases(dry=True))
     assert all(row["median_us"] > 0 and row["floor_us"] > 0 for row in timed)
@@ -254,6 +257,119 @@ def test_configurations_fit_the_case_and_shared_memory():
         held = (2 * config.num_stages * config.block_n + config.block_m) * 128 * 2
         assert held * config.programs_per_sm <= 227_000
     assert {config.block_m for config in configs(Case(LLAMA_2_7B, 8192, 1), 2)} == {16}
+
+
+def test_tuning_begins_with_the_line_of_the_table_that_serves():
+    """On a device with as much shared memory as the H100, and on one with less."""
+    case = Case(LLAMA_3_8B, 8192, 64)
+    for shared, line in ((232_448, Config(128, 128, 8, 3, 1)), (166_912, Config(128, 64, 8, 3, 1))):
+        tried = candidates(case, 2, shared)
+        assert tried[0] == line
+        assert line in [row.config for row in TABLE]
+        assert len(tried) == len(set(tried)) > 10
+
+
+def test_nothing_that_a_part_started_outlives_it(tmp_path):
+    """Neither one that ends by itself nor one that is ended."""
+    for ends, expected in (("", None), ("time.sleep(60)", "had to be ended")):
+        code = (
+            "import subprocess, sys, time\n"
+            "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+            f"open({str(tmp_path / 'pid')!r}, 'w').write(str(other.pid))\n{ends}"
+        )
+        assert _fault([sys.executable, "-c", code], 5) == expected
+        assert not _runs(int((tmp_path / "pid").read_text()))
+
+
+def _runs(pid: int) -> bool:
+    """Still, after a while in which it may end?"""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_part_that_fails_says_its_last_line():
+    assert _fault([sys.executable, "-c", "raise SystemExit('no\\nkernel')"], 60) == "kernel"
+    assert _fault([sys.executable, "-c", "raise SystemExit(3)"], 60) == "exit code 3"
+
+
+def test_what_was_not_checked_to_the_end_is_not_right(tmp_path):
+    results = Results(tmp_path / "gpu.json")
+    assert _right(results)
+    results.start("correctness")
+    results.add("correctness", {"what": "a", "right": True})
+    results.end("correctness", "out of time", 1.0)
+    assert _right(results)
+    results.end("correctness", "failed: illegal memory access", 1.0)
+    assert not _right(results)
+    results.end("correctness", "done", 1.0)
+    results.start("sanitizer")
+    results.add("sanitizer", {"what": "compute-sanitizer", "right": False})
+    assert not _right(results)
+
+
+STAND_IN = """#!{python}
+import os, subprocess, sys
+print(os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"])
+{run}
+print("========= ERROR SUMMARY: {errors} errors")
+"""
+
+
+@pytest.mark.parametrize(
+    ("run_it", "errors", "expected"),
+    [(True, 0, {"right": True}), (True, 2, {"right": False}), (False, 0, {})],
+)
+def test_the_sanitizer_is_believed_where_the_case_was_computed(
+    tmp_path, monkeypatch, run_it, errors, expected
+):
+    """A program that stands in for it runs the case and counts so many errors."""
+    program = tmp_path / "compute-sanitizer"
+    start = "subprocess.run(sys.argv[sys.argv.index(sys.executable):], check=True)"
+    program.write_text(
+        STAND_IN.format(python=sys.executable, run=start if run_it else "", errors=errors)
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'kernels'}")
+    monkeypatch.chdir(ROOT)
+    results = Results(tmp_path / "gpu.json")
+    results.start("sanitizer")
+    sanitizer.run(Bench("sanitizer", results, time.monotonic() + 120, dry=True))
+    (row,) = results.rows("sanitizer")
+    assert {key: row[key] for key in row if key == "right"} == expected
+    assert ("could not run here" in row["note"]) != run_it
+    assert not list(tmp_path.glob("*.sanitized"))
+
+
+def test_what_has_to_be_compiled_is_compared_last(tmp_path, monkeypatch):
+    """And what is not installed is asked for once."""
+
+    def absent(made):
+        raise Skipped("it is not installed")
+
+    stock = comparison.BASELINES["stock"].prepare
+    rows = {"slow": Baseline(stock, every_case=False), "gone": Baseline(absent),
+            "stock": Baseline(stock)}  # fmt: skip
+    monkeypatch.setattr(comparison, "BASELINES", rows)
+    results = Results(tmp_path / "gpu.json")
+    for part in ("limits", "comparison"):
+        results.start(part)
+    for what in ("copy", "matmul"):
+        results.add("limits", {"what": what, "per_s": 1e9})
+    comparison.run(Bench("comparison", results, time.monotonic() + 120, dry=True))
+    found = [(row["what"], row["nodes"]) for row in results.rows("comparison")]
+    assert found == [
+        ("tree kernel", 1), ("gone", 1), ("stock", 1), ("tree kernel", 13), ("stock", 13),
+        ("tree kernel", 1), ("slow", 1), ("tree kernel", 13), ("slow", 13),
+    ]  # fmt: skip
+    assert all("median_us" in row for row in results.rows("comparison") if row["what"] != "gone")
 
 
 def test_wrong_usage_is_exit_code_2():

@@ -130,29 +130,41 @@ def flex_mask(made: Inputs, query_block: int) -> Callable[[], Any]:
     )
 
 
-def query_blocks(made: Inputs) -> tuple[int, int]:
-    """The block that leaves prefix blocks full, and torch's own for where its kernels refuse it."""
-    return max(16, made.case.nodes), 128
+def query_block(made: Inputs) -> int:
+    """The block that leaves prefix blocks full."""
+    return max(16, made.case.nodes)
 
 
 def _flex(made: Inputs) -> Attention:
+    """By the first of its kernels that can be compiled: the one for few queries, in one tile or in
+    several (it packs a group's heads, and refuses blocks of queries that its tile does not fit
+    into), or the one for many."""
     from torch.nn.attention.flex_attention import flex_attention
 
+    torch.compiler.reset()  # it compiles a function only so many times
     end, grouped = made.mask.shape[3], made.case.shape.group > 1
     compiled = torch.compile(flex_attention, dynamic=False)
+    block, fault = query_block(made), None
+    for queries, options in (
+        (block, {}),
+        (block, {"BLOCK_M": 64}),
+        (128, {"FORCE_USE_FLEX_ATTENTION": True}),
+    ):
+        mask = flex_mask(made, queries)()
 
-    def attend(key: Tensor, value: Tensor) -> Tensor:
-        return compiled(
-            made.query, key[:, :, :end], value[:, :, :end], block_mask=mask, enable_gqa=grouped
-        )
+        def attend(key: Tensor, value: Tensor, mask: Any = mask, options: Any = options) -> Tensor:
+            return compiled(
+                made.query, key[:, :, :end], value[:, :, :end], block_mask=mask,
+                enable_gqa=grouped, kernel_options=options,
+            )  # fmt: skip
 
-    smaller, usual = query_blocks(made)
-    mask = flex_mask(made, smaller)()
-    try:
-        attend(*made.caches[0])
-    except Exception:  # whatever its compiler says
-        mask = flex_mask(made, usual)()
-    return attend
+        try:
+            attend(*made.caches[0])
+        except Exception as error:  # whatever its compiler says
+            fault = error
+        else:
+            return attend
+    raise RuntimeError(f"no kernel can be compiled: {fault}")
 
 
 def _flashinfer(made: Inputs) -> Attention:

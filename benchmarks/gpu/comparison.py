@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .baselines import BASELINES, Baseline, flex_mask, query_blocks
+from .baselines import BASELINES, Baseline, flex_mask, query_block
 from .bench import Bench, Skipped
 from .clock import timed
 from .inputs import Inputs, inputs, relative_error
@@ -19,31 +19,40 @@ SAME = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 def run(bench: Bench) -> None:
     """For each case a row of ours, taken again beside the others, and one of every baseline.
 
-    What is not installed, or does not serve any case, is said once.
+    What is not installed, or does not serve any case, is said once.  What has to be compiled for
+    every shape comes last: it may take all the time that is left.
     """
     missing: set[str] = set()
-    for place, case in enumerate(_cases(bench.dry)):
-        bench.check_time(5)
-        made = inputs(case, bench.dtype, bench.device)
-        bench.attempt({"what": OURS, **named(case)}, lambda made=made: ours(bench, made))
-        expected = _first(made)
-        for name, baseline in BASELINES.items():
-            if name in missing or not (baseline.every_case or place < _FULL):
-                continue
-            bench.check_time(20 if name == "flexattention" else 3)
-            row = {"what": name, **named(case)}
-            try:
-                bench.attempt(row, lambda m=made, b=baseline, e=expected: _measured(bench, m, b, e))
-            except Skipped as skipped:
-                missing |= {name} if "not installed" in str(skipped) else set()
-                bench.add({**row, "failed": str(skipped)})
-            if name == "flexattention" and bench.device.type == "cuda":
-                build = {"what": "flexattention's mask", **named(case)}
-                bench.attempt(build, lambda made=made: _build(bench, made))
+    cases = _cases(bench.dry)
+    for case in cases:
+        _side_by_side(bench, case, [n for n, b in BASELINES.items() if b.every_case], missing)
+    for case in cases[:_FULL]:
+        _side_by_side(bench, case, [n for n, b in BASELINES.items() if not b.every_case], missing)
 
 
 _FULL = 3
 """Cases at which every baseline is tried."""
+
+
+def _side_by_side(bench: Bench, case: Case, names: list[str], missing: set[str]) -> None:
+    """Rows of ours and of `names` but for `missing`, to which what is not installed is added."""
+    bench.check_time(5)
+    made = inputs(case, bench.dtype, bench.device)
+    bench.attempt({"what": OURS, **named(case)}, lambda: ours(bench, made))
+    expected = _first(made)
+    for name in names:
+        if name in missing:
+            continue
+        bench.check_time(20 if name == "flexattention" else 3)
+        row = {"what": name, **named(case)}
+        try:
+            bench.attempt(row, lambda name=name: _measured(bench, made, BASELINES[name], expected))
+        except Skipped as skipped:
+            missing |= {name} if "not installed" in str(skipped) else set()
+            bench.add({**row, "failed": str(skipped)})
+        if name == "flexattention" and bench.device.type == "cuda":
+            build = {"what": "flexattention's mask", **named(case)}
+            bench.attempt(build, lambda: _build(bench, made))
 
 
 def _cases(dry: bool) -> list[Case]:
@@ -80,7 +89,7 @@ def _measured(bench: Bench, made: Inputs, baseline: Baseline, expected: torch.Te
 
 def _build(bench: Bench, made: Inputs) -> Row:
     """Outside a graph: it is built anew at every step, by the host."""
-    build = flex_mask(made, query_blocks(made)[0])
+    build = flex_mask(made, query_block(made))
     build()
     torch.cuda.synchronize()
     taken = []

@@ -1,16 +1,13 @@
-"""Is the kernel right?  Against float64, in captured graphs, and under compute-sanitizer."""
+"""Is the kernel right?  Against float64 and in captured graphs."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tree_kernels import ancestor_bits, keep_rows_, reference, tree_attention
+from tree_kernels import accept_walk, ancestor_bits, keep_rows_, reference, tree_attention
 from tree_kernels.reference import packed
 
 from .bench import Bench
@@ -20,12 +17,10 @@ from .warm_up import Call, compile_all
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 1e-2}
 """Largest difference per largest entry."""
-SANITIZER_SECONDS = 90
-SANITIZED = "one-case"
 
 
 def run(bench: Bench) -> None:
-    """A row per case and dtype, one of the captured graph, one of the sanitizer: "right" or not."""
+    """A row per case and dtype, then one of the captured graph: "right" or not."""
     dtypes = (torch.float32,) if bench.dry else tuple(TOLERANCE)
     if bench.device.type == "cuda":
         calls = [Call(case, dtype) for case in _cases(bench.dry) for dtype in dtypes]
@@ -33,23 +28,14 @@ def run(bench: Bench) -> None:
     for case in _cases(bench.dry):
         for dtype in dtypes:
             bench.check_time()
-            row = {"what": _title(case), "dtype": str(dtype).removeprefix("torch.")}
-            bench.attempt(row, lambda case=case, dtype=dtype: _compared(bench, case, dtype))
+            row = {"what": title(case), "dtype": str(dtype).removeprefix("torch.")}
+            bench.attempt(row, lambda case=case, dtype=dtype: compared(bench, case, dtype))
     bench.check_time()
     bench.attempt({"what": "draft pass, 5 of 70 rows"}, lambda: _draft_pass(bench))
-    bench.attempt({"what": "ancestor bits and kept rows"}, lambda: _small_kernels(bench))
+    bench.attempt({"what": "bits, kept rows, walk"}, lambda: _small_kernels(bench))
     bench.check_time()
     replays = 5 if bench.dry else 1000
     bench.attempt({"what": f"{replays} graph replays"}, lambda: _replays(bench, replays))
-    bench.check_time(10)
-    bench.attempt({"what": "compute-sanitizer"}, lambda: _sanitized(bench))
-
-
-def one_case(bench: Bench) -> None:
-    """What the sanitizer looks at: sizes that fill no block."""
-    case = Case(Shape("odd", 6, 2, 80), 37, 9)
-    dtype = torch.float32 if bench.dry else torch.float16
-    bench.add({"what": _title(case), **_compared(bench, case, dtype)})
 
 
 @dataclass(frozen=True)
@@ -87,13 +73,13 @@ def _cases(dry: bool) -> list[Case]:
     ]
 
 
-def _title(case: Case) -> str:
+def title(case: Case) -> str:
     shape = case.shape
     heads = f"{shape.heads}/{shape.kv_heads} heads of {shape.head_dim}"
     return f"{heads}, P = {case.prefix}, n = {case.nodes}"
 
 
-def _compared(bench: Bench, case: Case, dtype: torch.dtype) -> dict[str, object]:
+def compared(bench: Bench, case: Case, dtype: torch.dtype) -> dict[str, object]:
     """The cache's dead rows hold NaN, and so does the output before."""
     made = inputs(case, dtype, bench.device, seed=case.prefix + case.nodes, num_copies=1)
     key, value = made.caches[0]
@@ -126,6 +112,8 @@ def _small_kernels(bench: Bench) -> dict[str, object]:
     """Whole numbers and copies: equal, bit for bit."""
     parents = torch.from_numpy(random_parents(300, 2))[None].to(bench.device)
     bits = ancestor_bits(parents), reference.ancestor_bits(parents)
+    tokens = torch.arange(300, device=bench.device)[None] % 2
+    walks = accept_walk(parents, tokens, tokens), reference.accept_walk(parents, tokens, tokens)
     caches = [torch.randn(8, 1, 4, 100, 32, device=bench.device, dtype=bench.dtype)] * 2
     caches = [cache.clone() for cache in caches]
     numbers = [[60], [[0, 2, 3, 17, 30]], [5]]
@@ -134,7 +122,8 @@ def _small_kernels(bench: Bench) -> dict[str, object]:
     )
     keep_rows_(caches[0], prefix, rows, counts)
     reference.keep_rows_(caches[1], prefix, rows, counts)
-    return {"right": torch.equal(*bits) and torch.equal(*caches)}
+    same = [bits, caches, *zip(*walks, strict=True)]
+    return {"right": all(torch.equal(*pair) for pair in same)}
 
 
 def _replays(bench: Bench, replays: int) -> dict[str, object]:
@@ -178,25 +167,3 @@ def _change(buffers: _Buffers, most: int, rows: int, seed: int) -> None:
     buffers.prefix_lengths.fill_(prefix)
     buffers.tree_sizes.fill_(nodes)
     buffers.bits.copy_(packed(seen)[None])
-
-
-def _sanitized(bench: Bench) -> dict[str, object]:
-    program = shutil.which("compute-sanitizer")
-    if program is None:
-        return {"note": "not installed here"}
-    command = [program, "--tool", "memcheck", "--error-exitcode", "9", sys.executable, "-m",
-               "benchmarks.gpu", "--child", SANITIZED, "--seconds", str(SANITIZER_SECONDS),
-               "-o", str(bench.results.path.with_suffix(".sanitized"))]  # fmt: skip
-    seconds = min(SANITIZER_SECONDS, bench.left())
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"note": f"broken off after {seconds:.0f} s"}
-    finally:
-        bench.results.path.with_suffix(".sanitized").unlink(missing_ok=True)
-    lines = [line for line in result.stdout.splitlines() if "ERROR SUMMARY" in line]
-    if not lines:
-        return {"note": f"could not run here: {(result.stdout + result.stderr).strip()[-120:]!r}"}
-    return {"right": "ERROR SUMMARY: 0 errors" in lines[-1], "note": lines[-1].strip("= ")}

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tree_kernels.ordering import reorder
 from tree_kernels.reference import packed
 
 from .shapes import Case
@@ -60,8 +61,8 @@ def inputs(
     parents: np.ndarray | None = None,
     num_copies: int | None = None,
 ) -> Inputs:
-    """Random inputs; by default a random recursive tree in heavy-path order, where numba is there,
-    and as many copies as it takes to fill three times the device's second-level cache."""
+    """Random inputs; by default a random recursive tree in heavy-path order, and as many copies as
+    it takes to fill three times the device's second-level cache."""
     shape = case.shape
     generator = torch.Generator(device).manual_seed(seed)
     if parents is None:
@@ -99,11 +100,7 @@ def random_parents(num_nodes: int, seed: int) -> np.ndarray:
 
 
 def in_heavy_order(parents: np.ndarray) -> np.ndarray:
-    """The tree renumbered along its heavy paths; as it is where numba is not installed."""
-    try:
-        from tree_kernels.ordering import reorder
-    except ImportError:
-        return parents
+    """The tree renumbered along its heavy paths."""
     return reorder(parents).parents
 
 

@@ -22,7 +22,9 @@ def run(bench: Bench) -> None:
     """A row per command, then one per attention with what decoding measured."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise Skipped(f"the planner needs {', '.join(missing)}, not installed here")
+        raise Skipped(
+            f"the planner needs {', '.join(missing)}, not installed here; put wheels into wheels/"
+        )
     if bench.dry:
         raise Skipped("a dry run leaves the planner alone")
     with tempfile.TemporaryDirectory() as folder:

@@ -8,6 +8,7 @@ from itertools import product
 
 import torch
 
+from tree_kernels.backend import device_of
 from tree_kernels.configs import Config, choose_config
 
 from .bench import Bench, Skipped, reason
@@ -24,15 +25,15 @@ def run(bench: Bench) -> None:
     """A row per case: the table's configuration, the best one found, and their times."""
     if bench.device.type != "cuda":
         raise Skipped("there is nothing to tune without a GPU")
-    for case in _cases():
-        bench.check_time(15)
-        made = inputs(case, bench.dtype, bench.device)
-        listed = choose_config(_num_rows(case), case.shape.head_dim, bench.dtype.itemsize)
-        candidates = [listed, *(c for c in configs(case, bench.dtype.itemsize) if c != listed)]
-        calls = [Call(case, bench.dtype, config) for config in candidates]
-        compile_all(calls, bench.device, bench.left() / 2)
+    shared = device_of(bench.device).shared
+    plan = {case: candidates(case, bench.dtype.itemsize, shared) for case in _cases()}
+    calls = [Call(case, bench.dtype, config) for case, tried in plan.items() for config in tried]
+    compile_all(calls, bench.device, bench.left() / 2)
+    for case, tried in plan.items():
+        bench.check_time(5)
+        made, listed = inputs(case, bench.dtype, bench.device), tried[0]
         found = {}
-        for config in candidates:
+        for config in tried:
             if bench.left() < 3:
                 break
             try:
@@ -55,6 +56,12 @@ def run(bench: Bench) -> None:
                 "tried": len(found),
             }
         )
+
+
+def candidates(case: Case, element_size: int, shared: int) -> list[Config]:
+    """The table's configuration, where a program has so much shared memory, then the others."""
+    listed = choose_config(_num_rows(case), case.shape.head_dim, element_size, shared)
+    return [listed, *(config for config in configs(case, element_size) if config != listed)]
 
 
 def configs(case: Case, element_size: int) -> Iterator[Config]:

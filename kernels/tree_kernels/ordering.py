@@ -11,7 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+try:
+    from numba import njit
+except ImportError:  # not there, or not for this numpy: the same functions as plain Python
+
+    def njit(**settings):  # type: ignore[no-untyped-def]
+        return lambda function: function
+
 
 ORDERS = ("creation", "breadth-first", "depth-first", "heavy-path")
 """creation       as the nodes are numbered

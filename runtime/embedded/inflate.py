@@ -136,8 +136,20 @@ class _Maker:
         """[D, inputs] -> [m D, len(owner)]; column i is a share of weight[:, owner[i]]."""
         count = torch.bincount(owner, minlength=weight.shape[1])
         extra = self.normal(weight.shape[0], len(owner)).mul_(noise)
-        mean = torch.zeros_like(weight).index_add_(1, owner, extra) / count
+        mean = self._sums(extra, owner, weight) / count
         return self.repeated((weight / count - mean)[:, owner] + extra)
+
+    def _sums(self, extra: Tensor, owner: Tensor, like: Tensor) -> Tensor:
+        """The columns of `extra` that belong to each column of `like`, added up.
+
+        A GPU's `index_add_` does so in any order: rounded otherwise, the weights of two runs would
+        be those of two models.
+        """
+        sums = torch.zeros_like(like)
+        if sums.device.type == "cpu":
+            return sums.index_add_(1, owner, extra)
+        sums.T.index_put_((owner,), extra.T, accumulate=True)
+        return sums
 
     def normal(self, *size: int) -> Tensor:
         return torch.randn(*size, generator=self.generator, device=self.device)

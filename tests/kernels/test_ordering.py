@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -178,3 +180,20 @@ def test_what_is_no_tree_is_refused(parents):
 def test_an_unknown_order_is_refused():
     with pytest.raises(ValueError, match="got 'random', expected one of creation, breadth-first"):
         reorder(chain(3), "random")
+
+
+def test_orders_are_the_same_without_numba():
+    """As plain Python, in a process that cannot import it."""
+    tree = random_tree(np.random.default_rng(5), 100)
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from tree_kernels.ordering import ORDERS, num_blocks, reorder\n"
+        f"tree = {tree.tolist()}\n"
+        "print([reorder(tree, order).nodes.tolist() for order in ORDERS], num_blocks(tree))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    expected = [reorder(tree, order).nodes.tolist() for order in ORDERS]
+    assert result.stdout == f"{expected} {num_blocks(tree)}\n"

@@ -198,8 +198,22 @@ def test_what_a_layer_asks_beyond_scaled_scores_is_refused(argument):
         attention._attend(torch.nn.Identity(), state, state, state, **arguments)
 
 
+@pytest.mark.parametrize("family", GROUPED)
+def test_texts_that_transformers_continues_by_itself_are_those_of_sdpa(family):
+    """As when acceptance is measured: two prompts at once, in transformers' own cache."""
+    prompts, following = torch.tensor([[3, 1, 4, 1], [2, 7, 1, 8]]), torch.tensor([[5], [2]])
+    logits = []
+    for wanted in ("tree", "sdpa"):
+        module = with_attention(copy.deepcopy(small_model(family)), wanted).module
+        with torch.inference_mode():
+            begun = module(input_ids=prompts, use_cache=True)
+            further = module(input_ids=following, past_key_values=begun.past_key_values)
+        logits.append(torch.cat((begun.logits, further.logits), 1))
+    assert_equal(*logits)
+
+
 def test_a_model_that_keeps_the_tree_from_its_layers_is_refused():
-    query, key = torch.zeros(1, 2, 1, 8), torch.zeros(1, 2, 3, 8)
+    query, key = torch.zeros(1, 2, 2, 8), torch.zeros(1, 2, 3, 8)
     with pytest.raises(PlannerError, match="does not hand the tree down"):
         attention._attend(torch.nn.Identity(), query, key, key, None)
 

@@ -1,0 +1,56 @@
+"""Does the kernel touch memory that is not its own?  One small case under compute-sanitizer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import torch
+
+from .bench import Bench, Skipped
+from .correctness import compared, title
+from .shapes import Case, Shape
+
+SANITIZED = "one-case"
+
+
+def run(bench: Bench) -> None:
+    """One row: "right" or not, or why nobody knows."""
+    places = (None, "/usr/local/cuda/bin")  # None: as the shell looks
+    program = next(filter(None, (shutil.which("compute-sanitizer", path=p) for p in places)), None)
+    if program is None:
+        raise Skipped("compute-sanitizer is not installed here")
+    bench.check_time(5)
+    bench.attempt({"what": "compute-sanitizer"}, lambda: _sanitized(bench, program))
+
+
+def one_case(bench: Bench) -> None:
+    """What the sanitizer looks at: sizes that fill no block."""
+    case = Case(Shape("odd", 6, 2, 80), 37, 9)
+    dtype = torch.float32 if bench.dry else torch.float16
+    bench.add({"what": title(case), **compared(bench, case, dtype)})
+
+
+def _sanitized(bench: Bench, program: str) -> dict[str, object]:
+    """Every tensor in an allocation of its own: an access past one of many tensors in torch's
+    large ones would pass for right.  What torch itself asks the driver in vain is no fault."""
+    rows = bench.results.path.with_suffix(".sanitized")
+    command = [program, "--tool", "memcheck", "--report-api-errors", "no", sys.executable, "-m",
+               "benchmarks.gpu", "--child", SANITIZED, "--seconds", str(bench.left()),
+               "-o", str(rows)] + ["--dry-run"] * bench.dry  # fmt: skip
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=bench.left(), check=False,
+            env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+        )  # fmt: skip
+        compared_there = rows.exists() and '"right"' in rows.read_text()
+    except subprocess.TimeoutExpired:
+        return {"note": "broken off: out of time"}
+    finally:
+        rows.unlink(missing_ok=True)
+    lines = [line for line in result.stdout.splitlines() if "ERROR SUMMARY" in line]
+    if not lines or not compared_there:
+        return {"note": f"could not run here: {(result.stdout + result.stderr).strip()[-120:]!r}"}
+    return {"right": "ERROR SUMMARY: 0 errors" in lines[-1], "note": lines[-1].strip("= ")}
