@@ -208,7 +208,8 @@ def test_a_part_out_of_time_says_so(tmp_path):
     path = tmp_path / "dry.json"
     run("--dry-run", "-o", path, "--part", "speed", "--seconds", "1.01")
     state = json.loads(path.read_text())["parts"]["speed"]["state"]
-    assert state in ("out of time", "skipped: the limits of the device were not measured")
+    ended = "failed: had to be ended"  # where starting Python takes longer than all that
+    assert state in ("out of time", "skipped: the limits of the device were not measured", ended)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -324,9 +325,14 @@ print("========= ERROR SUMMARY: {errors} errors")
 
 @pytest.mark.parametrize(
     ("run_it", "errors", "expected"),
-    [(True, 0, {"right": True}), (True, 2, {"right": False}), (False, 0, {})],
+    [
+        (True, 0, {"right": True}),
+        (True, 2, {"right": False}),
+        (False, 2, {"right": False}),
+        (False, 0, {}),
+    ],
 )
-def test_the_sanitizer_is_believed_where_the_case_was_computed(
+def test_the_sanitizer_clears_only_what_was_computed(
     tmp_path, monkeypatch, run_it, errors, expected
 ):
     """A program that stands in for it runs the case and counts so many errors."""
@@ -344,7 +350,7 @@ def test_the_sanitizer_is_believed_where_the_case_was_computed(
     sanitizer.run(Bench("sanitizer", results, time.monotonic() + 120, dry=True))
     (row,) = results.rows("sanitizer")
     assert {key: row[key] for key in row if key == "right"} == expected
-    assert ("could not run here" in row["note"]) != run_it
+    assert ("could not run here" in row["note"]) == (not expected)
     assert not list(tmp_path.glob("*.sanitized"))
 
 

@@ -111,7 +111,7 @@ def _run_part(part: str, output: Path, seconds: float, dry: bool) -> None:
 def _fault(command: list[str], seconds: float) -> str | None:
     """How `command` failed, in one line; None if it did not.  Nothing that it started outlives it:
     what goes on beside the next part would spoil its times."""
-    with tempfile.TemporaryFile("w+") as words:
+    with tempfile.TemporaryFile("w+", errors="replace") as words:
         process = subprocess.Popen(command, stderr=words, process_group=0)
         try:
             if process.wait(seconds) == 0:
