@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import chain
 
 import pytest
@@ -225,7 +226,7 @@ def test_the_same_model_in_another_precision_is_named_so():
     """The weights are rounded, so they are others; that is not seen from the model's name."""
     target, draft = (HuggingFaceModel(model) for model in models())
     made = made_for(target.info, draft.info)
-    other = HuggingFaceModel(models()[0].to(torch.bfloat16))
+    other = HuggingFaceModel(copy.deepcopy(models()[0]).to(torch.bfloat16))
     with pytest.raises(PlannerError, match=r"target: got \w+ in bfloat16 .* in float32 .* load"):
         Decoder.from_plan(made, other, draft)
 
