@@ -4,11 +4,11 @@
 
 For each embedded pair, each shape of its target and each temperature: train a head, profile, let
 each solver propose, and measure every proposal, each number where it costs least noise: the time of
-a step by decoding some prompts on the shape itself, all ways in turns, beside autoregressive
-decoding; tokens per step by decoding the evaluation prompts with the pair as it is, whose function
-the inflated shapes compute.  DySpec's threshold stands there twice: as the planner sets it, and as
-the best of a grid of measured ones, which looks a little better than it is, being the best of
-several.
+a step by decoding some prompts on the shape itself, all shapes and ways in turns, beside
+autoregressive decoding; tokens per step by decoding the evaluation prompts with the pair as it is,
+whose function the inflated shapes compute.  DySpec's threshold stands there twice: as the planner
+sets it, and as the best of a grid of measured ones, which looks a little better than it is, being
+the best of several.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from multiprocessing import get_context
@@ -31,15 +31,14 @@ from tqdm import tqdm
 
 from planner.display import drafting_words
 from planner.plan import GREEDY_RULE, Plan
-from planner.schema import write_atomically
 from profiler import discard_pieces
 from profiler.journal import Journal, Piece
 from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts
 
 from .growing_times import Effort, Timed, decoder_of, times_of
-from .marks import replace_marked
-from .regret import SHAPES, TEMPERATURES
+from .marks import add_outputs, publish
+from .regret_times import SHAPES, TEMPERATURES
 from .truth import log_error, models
 
 DECODING_SEED = 501
@@ -91,6 +90,15 @@ class Row:
         )
 
 
+CONTESTS = (
+    ("price", (), "`price` over the best of all others, row by row"),
+    (
+        "dyspec, threshold", ("dyspec, threshold, best of a grid",),
+        "DySpec's threshold as planned over the best of the grid, row by row",
+    ),
+)  # fmt: skip
+"""Entrant, its rivals (none: everybody), and what the comparison says."""
+
 HEADER = (
     "| pair | shape | T | solver | plan | tokens per target pass (predicted) | draft passes per "
     "target pass | ms per step (predicted) | speedup (predicted) |\n" + "|---" * 9 + "|"
@@ -98,8 +106,51 @@ HEADER = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """All rows, in Markdown."""
-    return "\n".join([HEADER, *(row.markdown() for row in rows)])
+    """All rows in Markdown, and what they say."""
+    return "\n".join([HEADER, *(row.markdown() for row in rows), "", *summary(rows)])
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """The price of time against everything else, thresholds planned against tuned ones."""
+    contests = [
+        {row.entrant: row for row in group}
+        for _, group in groupby(rows, lambda row: (row.pair, row.shape, row.temperature))
+    ]
+    lines = []
+    for mine, rivals, goal in CONTESTS:
+        gains = [
+            gain(contest, mine, rivals)
+            for contest in contests
+            if mine in contest and len(contest) > 1 and contest.keys() >= set(rivals)
+        ]
+        equal = sum(value >= -1.96 * error for value, error in gains)
+        within = sum(value >= -0.01 for value, _ in gains)
+        each = ", ".join(f"{value:+.1%} ± {error:.1%}" for value, error in gains)
+        lines.append(
+            f"- {goal}: {each}. Not slower by more than 1 %: {within} of {len(gains)}; by more "
+            f"than 1.96 standard errors: {equal} of {len(gains)}."
+        )
+    ratios = [row.speedup / row.predicted_speedup - 1 for row in rows if row.predicted_speedup]
+    if ratios:
+        low, middle, high = np.percentile(ratios, [0, 50, 100])
+        lines.append(
+            f"- Speedup measured over predicted: median {middle:+.1%}, from {low:+.1%} to "
+            f"{high:+.1%}."
+        )
+    return lines
+
+
+def gain(contest: dict[str, Row], mine: str, rivals: Collection[str]) -> tuple[float, float]:
+    """By which fraction `mine` is faster than the best of the rivals, and the standard error of it
+    if both were measured on different prompts: they were not, so that it is smaller.
+
+    rivals  none: all others
+    """
+    row = contest[mine]
+    others = [contest[name] for name in contest if name != mine and (not rivals or name in rivals)]
+    best = max(others, key=lambda other: other.speedup)
+    error = np.hypot(row.speedup_error / row.speedup, best.speedup_error / best.speedup)
+    return row.speedup / best.speedup - 1, float(error)
 
 
 def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
@@ -169,15 +220,16 @@ def shown(rows: Sequence[tuple[Row, bool]]) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+    add_outputs(parser)
     parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
     parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
     parser.add_argument("--temperature", type=float, choices=TEMPERATURES, action="append")
-    parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
+    parser.add_argument("--repeats", type=int, default=16, help="of every profiled time")
     parser.add_argument("--num-prompts", type=int, default=64)
-    parser.add_argument("--num-tokens", type=int, default=128, help="profiled and decoded a prompt")
-    parser.add_argument("--num-timed", type=int, default=16, help="prompts decoded on the shape")
+    parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
+    parser.add_argument("--num-tokens", type=int, default=64, help="decoded a prompt")
+    parser.add_argument("--num-timed", type=int, default=8, help="prompts decoded on the shape")
+    parser.add_argument("--num-rounds", type=int, default=3, help="how often each of these is")
     parser.add_argument("--num-timed-tokens", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
     parser.add_argument(
@@ -202,8 +254,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     """Everything; times and heads are kept in `folder`."""
     pairs = arguments.pair or ["distilled", "plain"]
     effort = Effort(
-        repeats=arguments.repeats, num_profiled=arguments.num_tokens,
+        repeats=arguments.repeats, num_profiled=arguments.num_profiled,
         num_prompts=arguments.num_timed, num_tokens=arguments.num_timed_tokens,
+        num_rounds=arguments.num_rounds,
     )  # fmt: skip
     shapes, temperatures = arguments.shape or SHAPES, arguments.temperature or TEMPERATURES
     times = {pair: times_of(pair, shapes, temperatures, effort, folder) for pair in pairs}
@@ -227,15 +280,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
                 for row in shown(found):
                     print(row.markdown(), flush=True)
                     rows.append(row)
-            save(rows, arguments.output, arguments.readme)
-
-
-def save(rows: Sequence[Row], output: Path | None, readme: Path | None) -> None:
-    """What was measured so far."""
-    if output:
-        write_atomically(output, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    if readme:
-        replace_marked(readme, "growing", table(rows))
+            publish(rows, table(rows), "growing", arguments.output, arguments.readme)
 
 
 if __name__ == "__main__":

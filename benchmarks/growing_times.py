@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from planner.cli.models import EMBEDDED
 from planner.drafting import Drafting, DynamicDrafting, HeadFile, ThresholdDrafting, TreeDrafting
 from planner.optimizer import rank_candidates
 from planner.optimizer.grading import Candidate
@@ -26,10 +26,10 @@ from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
 from runtime.models import LanguageModel
 
-from .regret import TEMPERATURES, at_shape, facts_of, named
+from .regret_times import TEMPERATURES, at_shapes, draft_of, facts_of, target_of
 from .truth import log_error
 
-THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2)
+THRESHOLDS = (0.05, 0.1, 0.2, 0.4)
 THEIRS = DynamicDrafting(max_depth=20, num_tokens=20, schedule="constant", confidence=0.4)
 """Hugging Face's assisted generation as it comes."""
 
@@ -87,6 +87,8 @@ class Effort:
     num_prompts: int
     num_tokens: int
     """Decoded for the step times."""
+    num_rounds: int
+    """Times that each of them is."""
 
 
 def times_of(
@@ -99,20 +101,24 @@ def times_of(
     kept = folder / f"{pair}.times"
     if kept.exists():
         return [Timed.of_json(each) for each in json.loads(kept.read_text())]
-    draft = named(next(each for each, place in EMBEDDED.items() if place == (pair, 1)))
-    small = named("embedded/target")
+    draft, small = draft_of(pair), target_of("")
     heads = {
         Sampling(temperature=temperature): head_of_pair(pair, small, draft, temperature, folder)
         for temperature in TEMPERATURES
     }
-    facts = facts_of(small, draft, effort.repeats, effort.num_profiled, heads)
-    done = []
-    for shape in shapes:
-        target = named(f"embedded/target@{shape}") if shape else small
-        profile = at_shape(facts, target, draft, effort.repeats, heads) if shape else facts
-        for temperature in temperatures:
-            found = entrants(profile, temperature)
-            done += timed(target, draft, shape, temperature, found, effort, folder)
+    facts = facts_of(small, draft, effort.num_profiled, heads)
+    targets = {shape: target_of(shape) for shape in shapes}
+    profiles = at_shapes(facts, targets, draft, effort.repeats, heads)
+    races = [
+        Race(targets[shape], draft, shape, temperature, entrants(profiles[shape], temperature),
+             effort, folder)
+        for shape, temperature in product(shapes, temperatures)
+    ]  # fmt: skip
+    for _ in range(effort.num_rounds):
+        for index in tqdm(range(effort.num_prompts), desc=f"steps, {pair}"):
+            for race in races:
+                race.decode(index)
+    done = [each for race in races for each in race.timed()]
     write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
     return done
 
@@ -181,45 +187,60 @@ def entrants(profile: Profile, temperature: float) -> list[Entrant]:
     return found
 
 
-def timed(
-    target: LanguageModel,
-    draft: LanguageModel,
-    shape: str,
-    temperature: float,
-    found: Sequence[Entrant],
-    effort: Effort,
-    folder: Path,
-) -> list[Timed]:
-    """Decode every prompt with every entrant, in an order of its own."""
-    alone = Plan(
-        drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
-        sampling=Sampling(temperature=temperature),
-    )  # fmt: skip
-    decoders = [
-        decoder_of(plan, target, draft, folder) for plan in (*(e.plan for e in found), alone)
-    ]
-    shape_of_times = (len(decoders), effort.num_prompts)
-    steps, ms = np.zeros(shape_of_times), np.zeros(shape_of_times)
-    order = np.random.default_rng(0)
-    prompts = load_prompts("evaluation")
-    for each in decoders:
-        each.generate(prompts[-1], max_new_tokens=16)  # compiles and warms up
-    title = f"steps of {target.info.name}, T={temperature:g}"
-    for index, prompt in enumerate(tqdm(prompts[: effort.num_prompts], desc=title)):
-        for place in order.permutation(len(decoders)):
-            decoder = decoders[place]
-            report = decoder.generate(prompt, max_new_tokens=effort.num_tokens, seed=index).report
-            steps[place, index] = report.measured.num_steps
-            ms[place, index] = report.continuations[0].decode_ms
-    means = ms.sum(axis=1) / steps.sum(axis=1)
-    influence = ms / ms.sum(axis=1)[:, None] - steps / steps.sum(axis=1)[:, None]
-    return [
-        Timed(
-            shape, temperature, entrant, means[place], means[-1],
-            log_error(influence[place] - influence[-1]),
-        )
-        for place, entrant in enumerate(found)
-    ]  # fmt: skip
+class Race:
+    """All entrants at one shape and temperature, and the target alone, decoding the same prompts.
+
+    A prompt may be decoded again, with the same steps: the shortest time counts, what disturbs only
+    ever adding to it.
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        draft: LanguageModel,
+        shape: str,
+        temperature: float,
+        found: Sequence[Entrant],
+        effort: Effort,
+        folder: Path,
+    ) -> None:
+        self._shape, self._temperature, self._found = shape, temperature, found
+        self._num_tokens = effort.num_tokens
+        self._prompts = load_prompts("evaluation")
+        alone = Plan(
+            drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
+            sampling=Sampling(temperature=temperature),
+        )  # fmt: skip
+        plans = [*(each.plan for each in found), alone]
+        self._decoders = [decoder_of(plan, target, draft, folder) for plan in plans]
+        self._steps = np.zeros((len(plans), effort.num_prompts))
+        self._ms = np.full((len(plans), effort.num_prompts), np.inf)
+        self._order = np.random.default_rng(0)
+        for each in self._decoders:
+            each.generate(self._prompts[-1], max_new_tokens=16)  # compiles and warms up
+
+    def decode(self, index: int) -> None:
+        """One prompt with every entrant, in an order of its own."""
+        for place in self._order.permutation(len(self._decoders)):
+            report = self._decoders[place].generate(
+                self._prompts[index], max_new_tokens=self._num_tokens, seed=index
+            ).report  # fmt: skip
+            took = report.continuations[0].decode_ms
+            self._steps[place, index] = report.measured.num_steps
+            self._ms[place, index] = min(self._ms[place, index], took)
+
+    def timed(self) -> list[Timed]:
+        """Mean times of a step."""
+        steps, ms = self._steps, self._ms
+        means = ms.sum(axis=1) / steps.sum(axis=1)
+        influence = ms / ms.sum(axis=1)[:, None] - steps / steps.sum(axis=1)[:, None]
+        return [
+            Timed(
+                self._shape, self._temperature, entrant, means[place], means[-1],
+                log_error(influence[place] - influence[-1]),
+            )
+            for place, entrant in enumerate(self._found)
+        ]  # fmt: skip
 
 
 def decoder_of(plan: Plan, target: LanguageModel, draft: LanguageModel, folder: Path) -> Decoder:

@@ -25,7 +25,7 @@ from runtime.randomness import seeded_source
 from runtime.session import Session, StepRecord
 from runtime.verifiers import VERIFIERS
 
-from .regret import SHAPES, named
+from .regret_times import SHAPES, draft_of, target_of
 
 DEPTH, CHILDREN = 20, 8
 PHASES = ("nodes", "passes", "draft", "grow", "verify", "accept", "step", "share")
@@ -58,9 +58,9 @@ def main() -> None:
     parser.add_argument("--num-nodes", type=int, default=64)
     parser.add_argument("--num-steps", type=int, default=24, help="of each way of drafting")
     arguments = parser.parse_args()
-    target = named(f"embedded/target@{arguments.shape}" if arguments.shape else "embedded/target")
+    target = target_of(arguments.shape)
     session = Session(
-        target, named("embedded/draft"), verifier=VERIFIERS["rrsw"],
+        target, draft_of("distilled"), verifier=VERIFIERS["rrsw"],
         sampling=Sampling(temperature=0.6), rng=seeded_source(0, target.device),
     )  # fmt: skip
     ways = policies(arguments.num_nodes)

@@ -1,11 +1,32 @@
-"""Tables in Markdown files, between marks, so that a benchmark can put its own there."""
+"""Where a benchmark's results go: JSON, and a table between marks of a Markdown file."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from planner.schema import PlannerError, write_atomically
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """`-o FILE` and `--readme FILE`, for `publish`."""
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+
+
+def publish(
+    rows: Sequence[Any], table: str, name: str, output: Path | None, readme: Path | None
+) -> None:
+    """What was measured: rows, which are dataclasses, and the same as a table in Markdown."""
+    if output:
+        write_atomically(output, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    if readme:
+        replace_marked(readme, name, table)
 
 
 def marked(path: Path, name: str) -> str:

@@ -31,8 +31,10 @@ from planner.optimizer.programme import Programme
 from planner.optimizer.reproduce import DEMO_ACCEPTANCE
 from planner.optimizer.transport import best_transport, joint_law
 from planner.schema import write_atomically
+from profiler.trees import typical_tree
+from tree_kernels.ordering import pack_ancestors, reorder
 
-from .marks import replace_marked
+from .marks import add_outputs, replace_marked
 from .side_by_side import Row, duration, medians_ms, progress, same, table
 
 ROOT = Path(__file__).parent.parent
@@ -53,6 +55,7 @@ FITTED_SIZES = 4
 
 VOCABULARIES = (32_000, 128_000)
 SMALL_VOCABULARY = 50
+KERNEL_NODES = 1024
 
 EXACT = 1e-9
 SOLVER_TOLERANCE = 1e-6
@@ -249,6 +252,31 @@ def large_tables() -> list[Row]:
     ]
 
 
+def order_and_bits() -> list[Row]:
+    """What the tree kernel is given at every step: heavy-path order, and a bit per ancestor."""
+    progress("order and ancestor bits")
+    parents = typical_tree(KERNEL_NODES).parents
+
+    def ours() -> np.ndarray:
+        return pack_ancestors(reorder(parents).parents)
+
+    def masked() -> np.ndarray:
+        return packed_mask(reorder(parents).parents)
+
+    same("ancestor bits and mask", ours(), masked(), 0)
+    fast, slow = medians_ms([ours, masked], MANY)
+    what = f"heavy-path order and ancestor bits, n = {KERNEL_NODES}"
+    return [Row(what, fast, "order, and the mask in NumPy", slow, goal_ms=0.05)]
+
+
+def packed_mask(parents: np.ndarray) -> np.ndarray:
+    """int32 [n, ceil(n / 32)], n a multiple of 32: each row is its parent's and the node itself."""
+    mask = np.eye(len(parents), dtype=bool)
+    for node in range(1, len(parents)):
+        mask[node] |= mask[parents[node]]
+    return np.packbits(mask, axis=1, bitorder="little").view(np.int32)
+
+
 def fresh_processes() -> list[Row]:
     """Imports, and the first plan of a process: one process each, its own start not counted.
 
@@ -332,8 +360,7 @@ def long_chains() -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+    add_outputs(parser)
     parser.add_argument(
         "--whole", action="store_true",
         help=f"also run the plain transcription at n = {WHOLE_SIZE}: minutes",
@@ -344,6 +371,7 @@ def main() -> None:
     rows += bound_against_sort()
     rows += bound_against_linear_programme()
     rows += large_tables()
+    rows += order_and_bits()
     rows += fresh_processes()
     print(f"{table(rows)}\n")
     print("\n".join(growth.sentence() for growth in growths))

@@ -15,7 +15,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import groupby, product
@@ -31,7 +31,6 @@ from planner.optimizer import Traces
 from planner.optimizer.sequoia import deep_search
 from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan, TreeDrafting
 from planner.profile import Sampling
-from planner.schema import write_atomically
 from planner.tree import Tree
 from profiler import discard_pieces
 from profiler.acceptance import acceptance_entries, measure_acceptance, trace_texts
@@ -40,7 +39,7 @@ from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
 
-from .marks import replace_marked
+from .marks import add_outputs, publish
 
 TEMPERATURES = (0.0, 0.6, 1.0)
 SIZES = (4, 16, 64)
@@ -357,8 +356,7 @@ def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[Case]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+    add_outputs(parser)
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
     parser.add_argument("--verifier", choices=TRACERS, action="append", help="likewise")
     parser.add_argument("--num-tokens", type=int, default=128)
@@ -378,11 +376,9 @@ def main() -> None:
         output=arguments.output,
     )
     print(table(rows))
+    publish(rows, table(rows), "truth", arguments.output, arguments.readme)
     if arguments.output:
-        write_atomically(arguments.output, json.dumps([asdict(r) for r in rows], indent=1) + "\n")
         discard_pieces(arguments.output)
-    if arguments.readme:
-        replace_marked(arguments.readme, "truth", table(rows))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ from .plan import Plan, PredictedSteps
 from .profile import Costs, ModelInfo, Profile
 from .report import Report
 
+OFF_PACE = 1.15
+"""Measured over predicted step time, or the other way round, from which on a report says so."""
+
 Shown = RenderableType
 """What can be printed: a string, a table, or several of them."""
 
@@ -250,7 +253,7 @@ def show_report(report: Report) -> RenderableType:
         )
         if total > 0
     )
-    differences = _differences(report)
+    differences, pace = _differences(report), _pace(report)
     return Group(
         Text(f"plan     {summary(report.plan)}"),
         Text(f"target   {model_words(report.target)}"),
@@ -259,6 +262,7 @@ def show_report(report: Report) -> RenderableType:
             f"{_tokens(measured.num_tokens)}, {counted(measured.num_steps, 'step')}; time: {shares}"
         ),
         *([Text(f"differs  {differences}")] if differences else []),
+        *([Text(f"pace     {pace}")] if pace else []),
         Text(),
         numbers,
         *_steps_distributions(report),
@@ -290,6 +294,21 @@ def _differences(report: Report) -> str:
         return ""
     before, after = (", ".join(words) for words in zip(*pairs, strict=True))
     return f"predicted for {before}; run with {after}"
+
+
+def _pace(report: Report) -> str:
+    """What there is to know where steps took quite another time than was predicted."""
+    predicted, measured, baseline = report.plan.predicted, report.measured, report.baseline
+    if predicted is None:
+        return ""
+    ratio = measured.ms_per_token * measured.tokens_per_step / predicted.step_ms.value
+    if 1 / OFF_PACE <= ratio <= OFF_PACE:
+        return ""
+    words = f"steps took {ratio:.2f} times what was predicted"
+    if baseline is not None:
+        alone = baseline.ms_per_token / predicted.autoregressive_ms.value
+        words += f", the target alone {alone:.2f} times"
+    return f"{words}; if nothing else runs on this machine, profile again"
 
 
 def _steps_rows(report: Report) -> Iterator[tuple[str, str, str]]:

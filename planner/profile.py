@@ -7,29 +7,31 @@ in the JSON.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from math import isqrt
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load as load_arrays
-from safetensors.numpy import save as dump_arrays
 
 from .drafting import HeadFile
-from .schema import Document, Part, PlannerError, read_json, write_atomically
+from .profile_arrays import (
+    ROUNDING,
+    ArrayFile,
+    ReplayArrays,
+    beside,
+    check_acceptance,
+    check_place,
+    check_replay,
+    digest_of,
+    read_arrays,
+    replay_arrays,
+)
+from .schema import Document, Part, read_json, write_atomically
 
 Milliseconds = Annotated[float, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-
-NUM_FEATURES = 4
-"""Of a draft distribution: see `planner.growth.base`."""
-
-ROUNDING = 1e-5
-"""How far a sum of float32 probabilities may exceed 1 before it is called wrong."""
 
 
 class Sampling(Part):
@@ -328,24 +330,6 @@ class Replay(Part):
         return sum(prompt.num_positions for prompt in self.prompts)
 
 
-class ReplayArrays(NamedTuple):
-    """See `Replay`."""
-
-    first: np.ndarray
-    drawn: np.ndarray
-    child: np.ndarray
-    taken: np.ndarray
-    features: np.ndarray
-    path: np.ndarray
-
-
-class ArrayFile(Part):
-    """The safetensors file beside the JSON."""
-
-    file: str = Field(pattern=r"^[^/\\]+$", description="file name, in the JSON's own folder")
-    sha256: str
-
-
 class Profile(Document):
     """Everything measured for one pair of models on one machine."""
 
@@ -384,16 +368,15 @@ class Profile(Document):
 
     def replayed(self, replay: Replay) -> ReplayArrays:
         """The arrays of one of this profile's replays."""
-        content = self._content
-        return ReplayArrays(*(content[f"{replay.arrays}/{name}"] for name in ReplayArrays._fields))
+        return replay_arrays(self._content, replay.arrays, "profile: replays")
 
     def with_arrays(self, content: dict[str, np.ndarray], file: str) -> Profile:
         """This profile with its trace arrays attached, to be saved beside it as `file`."""
         content = {name: np.ascontiguousarray(array) for name, array in content.items()}
-        digest = sha256(dump_arrays(content)).hexdigest()
+        _, digest = digest_of(content)
         profile = self.model_copy(update={"arrays": ArrayFile(file=file, sha256=digest)})
         profile._content = content
-        _check_arrays(profile, source="profile")
+        profile._check_arrays("profile")
         return profile
 
     def without_arrays(self) -> Profile:
@@ -415,8 +398,10 @@ class Profile(Document):
         profile = self
         if self._content:
             check_place(path)
-            profile = self.with_arrays(self._content, _beside(path).name)
-            write_atomically(_beside(path), dump_arrays(self._content))
+            data, digest = digest_of(self._content)
+            file = ArrayFile(file=beside(path).name, sha256=digest)
+            profile = self.model_copy(update={"arrays": file})
+            write_atomically(beside(path), data)
         write_atomically(path, profile.to_json())
 
     @classmethod
@@ -424,117 +409,25 @@ class Profile(Document):
         """Read and check a profile and the arrays beside it.  Raises PlannerError."""
         profile = cls.parse(read_json(path), str(path))
         if profile.arrays is not None:
-            profile._content = _read_arrays(Path(path).parent / profile.arrays.file, profile.arrays)
-        _check_arrays(profile, str(path))
+            profile._content = read_arrays(Path(path).parent / profile.arrays.file, profile.arrays)
+        profile._check_arrays(str(path))
         return profile
 
-
-def check_place(path: str | Path) -> None:
-    """Raise PlannerError if the arrays of a profile at `path` could not lie beside it, or would
-    take the place of something else: a head, or a model."""
-    path = Path(path)
-    beside = _beside(path)
-    if path == beside or (path.exists() and not path.is_file()):
-        raise PlannerError(
-            f"{path}: a profile keeps its arrays in a .safetensors file beside it; expected the "
-            "path of another file, such as profile.json"
-        )
-    if beside.exists() and not all("/" in name for name in _names_in(beside)):
-        raise PlannerError(
-            f"{path}: {beside} lies where the profile's arrays would go, and is something else; "
-            "choose another name for the profile"
-        )
-
-
-def _beside(path: Path) -> Path:
-    return path.parent / f"{path.stem}.safetensors"
-
-
-def _names_in(path: Path) -> list[str]:
-    """Of the arrays in a safetensors file; of any other a name that no array of ours has."""
-    try:
-        with safe_open(path, framework="numpy") as arrays:
-            return list(arrays.keys())
-    except (OSError, SafetensorError):
-        return [""]
-
-
-def _read_arrays(path: Path, expected: ArrayFile) -> dict[str, np.ndarray]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise PlannerError(
-            f"{path}: cannot be read: {error.strerror}; the profile keeps its acceptance traces "
-            "there: keep both files together"
-        ) from None
-    if sha256(data).hexdigest() != expected.sha256:
-        raise PlannerError(
-            f"{path}: is not the file that the profile was written with (hash differs); "
-            "copy both files again, or profile again"
-        )
-    try:
-        return dict(load_arrays(data))
-    except SafetensorError as error:
-        raise PlannerError(f"{path}: not a valid safetensors file: {error}") from None
-
-
-def _check_arrays(profile: Profile, source: str) -> None:
-    for index, entry in enumerate(profile.acceptance):
-        shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_columns)
-        for field in ("expected", "emitted"):
-            name = getattr(entry, field)
-            if name is None:
-                continue
-            where = f"{source}: acceptance.{index}.{field}"
-            array = profile._content.get(name)
-            if array is None:
-                raise PlannerError(f"{where}: no array {name!r} in the file beside the profile")
-            if array.shape != shape:
-                raise PlannerError(
-                    f"{where}: got an array of shape {array.shape}, expected {shape}"
-                )
-            if not (np.isfinite(array).all() and (array >= 0).all()):
-                raise PlannerError(f"{where}: got NaN or negative entries, expected probabilities")
-            totals = [array[:, family].sum(axis=1, dtype=np.float64) for family in entry.families]
-            if np.max(totals) > 1 + 1e-3:
-                raise PlannerError(f"{where}: got a row summing above 1, expected at most 1")
-    for index, replay in enumerate(profile.replays):
-        _check_replay(profile._content, replay, f"{source}: replays.{index}")
-
-
-def _check_replay(content: dict[str, np.ndarray], replay: Replay, where: str) -> None:
-    missing = [n for n in ReplayArrays._fields if f"{replay.arrays}/{n}" not in content]
-    if missing:
-        raise PlannerError(
-            f"{where}: no array {replay.arrays}/{missing[0]!s} in the file beside the profile"
-        )
-    first, drawn, child, taken, features, path = (
-        content[f"{replay.arrays}/{name}"] for name in ReplayArrays._fields
-    )
-    rows = int(first[-1]) if first.ndim == 1 and len(first) else -1
-    expected = {
-        "first": (first.shape, (replay.num_trees + 1,)),
-        "drawn": (drawn.shape, (rows, replay.num_children)),
-        "child": (child.shape, (rows, replay.num_children)),
-        "taken": (taken.shape, (rows,)),
-        "features": (features.shape, (rows, NUM_FEATURES)),
-        "path": (path.shape, (replay.num_trees, path.shape[-1] if path.ndim else 0)),
-    }
-    for name, (got, wanted) in expected.items():
-        if got != wanted:
-            raise PlannerError(f"{where}.{name}: got shape {got}, expected {wanted}")
-    sizes = np.diff(first)
-    if first[0] != 0 or sizes.min() < 1 or sizes.max() > replay.num_expanded:
-        raise PlannerError(f"{where}.first: expected 1 to {replay.num_expanded} rows a tree")
-    if not ((drawn >= 0) & (drawn <= 1 + ROUNDING)).all():
-        raise PlannerError(f"{where}.drawn: expected probabilities")
-    place = np.arange(rows) - np.repeat(first[:-1], sizes)
-    later = (child == -1) | ((child > place[:, None]) & (child < np.repeat(sizes, sizes)[:, None]))
-    if not later.all() or (child >= 0).sum() != rows - replay.num_trees:
-        raise PlannerError(f"{where}.child: expected every row but a root once, behind its parent")
-    scores = features[place > 0, -1]
-    if replay.head is not None and not ((scores >= 0) & (scores <= 1)).all():
-        raise PlannerError(f"{where}.features: expected the head's scores between 0 and 1")
-    for name, ranks in (("taken", taken), ("path", path)):
-        if ranks.size and (ranks.min() < -1 or ranks.max() >= replay.num_children):
-            raise PlannerError(f"{where}.{name}: expected -1 to {replay.num_children - 1}")
+    def _check_arrays(self, source: str) -> None:
+        for index, entry in enumerate(self.acceptance):
+            shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_columns)
+            for field in ("expected", "emitted"):
+                name = getattr(entry, field)
+                if name is not None:
+                    where = f"{source}: acceptance.{index}.{field}"
+                    check_acceptance(self._content, name, shape, entry.families, where)
+        for index, replay in enumerate(self.replays):
+            where = f"{source}: replays.{index}"
+            check_replay(
+                replay_arrays(self._content, replay.arrays, where),
+                num_trees=replay.num_trees,
+                num_children=replay.num_children,
+                num_expanded=replay.num_expanded,
+                scored=replay.head is not None,
+                where=where,
+            )

@@ -2,13 +2,15 @@
 
 Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
 describes what will run.  One sweep runs every tree once, in an order of its own; sweeps are
-repeated, so that a slow spell of the machine meets all trees alike.
+repeated in rounds, so that a slow spell of the machine meets all trees alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from time import perf_counter
 
 import numpy as np
@@ -23,7 +25,7 @@ from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 from runtime.verifiers import VERIFIERS
 
-from .journal import Piece
+from .journal import Journal, Piece
 from .timing import curve
 from .trees import broom, bush, grid, typical_tree
 
@@ -34,6 +36,9 @@ EVERY_SIZE = 64
 cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
 FEW_SIZES = (2, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
+NUM_ALONE = 4
+"""Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
+its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
 NUM_CANDIDATES = 8
 """Children that a node of a growing tree may have, as far as times are concerned."""
 
@@ -107,15 +112,16 @@ class CostSweeps:
             self._run(self._pair, LONE_ROOT)
 
     def sweep(self) -> Piece:
-        """One repetition: milliseconds by name, float64 [number of counts] each."""
+        """One repetition: milliseconds by name, float64 [number of counts] each, but
+        [`NUM_ALONE`] where a model decodes alone."""
         times = {
             "verify": np.full(len(self.grid.num_nodes), np.nan),
             "draft_root": np.full(1, np.nan),
             "draft": np.full(len(self.grid.widths), np.nan),
             "draft_grown": np.full(len(self.grid.widths), np.nan),
             **{f"draft_scored/{head}": np.full(1, np.nan) for head in self._heads},
-            "target_step": np.full(1, np.nan),
-            "draft_step": np.full(1, np.nan),
+            "target_step": np.full(NUM_ALONE, np.nan),
+            "draft_step": np.full(NUM_ALONE, np.nan),
         }
         for verifier, sizes in self._walks().items():
             times[f"overhead/{verifier}"] = np.full(len(sizes), np.nan)
@@ -140,9 +146,9 @@ class CostSweeps:
                 times[f"draft_scored/{kind}"][0] = self._grown_ms(1, 1, SCORE)
                 self._pair.score = None
             elif kind == "target":
-                times["target_step"][0] = self._run(self._pair, LONE_ROOT).total_ms
+                times["target_step"][:] = self._alone_ms(self._pair)
             elif kind == "draft":
-                times["draft_step"][0] = self._run(self._draft, LONE_ROOT).total_ms
+                times["draft_step"][:] = self._alone_ms(self._draft)
             else:
                 self._pair.use(VERIFIERS[kind])
                 step = self._run(self._pair, _walk_tree(kind, self.grid.few_nodes[index]))
@@ -155,7 +161,8 @@ class CostSweeps:
         """The profile's entry for the sweeps made."""
 
         def of(name: str, counts: Sequence[int]) -> dict[str, object]:
-            return curve(list(counts), np.stack([sweep[name] for sweep in sweeps])).model_dump()
+            rows = np.concatenate([sweep[name].reshape(-1, len(counts)) for sweep in sweeps])
+            return curve(list(counts), rows).model_dump()
 
         return Costs.model_validate(
             {
@@ -204,10 +211,52 @@ class CostSweeps:
         passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
         return float(np.mean([ms for ms, wide in passes if wide == width]))
 
+    def _alone_ms(self, session: Session) -> list[float]:
+        """Of the session's first model: float [`NUM_ALONE`]."""
+        return [self._run(session, LONE_ROOT).total_ms for _ in range(1 + NUM_ALONE)][1:]
+
     def _run(self, session: Session, tree: Tree) -> StepRecord:
         step = session.step(StaticTree(tree))
         session.rewind(self.context)
         return step
+
+
+class CostRounds:
+    """Several grids swept in turns, round by round; the rounds may have other work between them.
+
+    A machine's slow spell, of which some last for minutes, so meets all grids alike, and does not
+    last for the whole of any.
+
+    sweeps   by name
+    journal  keeps every sweep
+    """
+
+    def __init__(self, sweeps: Mapping[str, CostSweeps], journal: Journal) -> None:
+        self._sweeps, self._journal = sweeps, journal
+        self._done: dict[str, list[Piece]] = {name: [] for name in sweeps}
+
+    def take(self, rounds: Iterable[int], progress: Callable[[], object]) -> None:
+        """Sweep every grid once in every round.
+
+        rounds    their numbers, each once in all
+        progress  called after each sweep
+        """
+        warm: set[str] = set()
+
+        def measured(name: str) -> Piece:
+            if name not in warm:
+                self._sweeps[name].warm_up()
+                warm.add(name)
+            return self._sweeps[name].sweep()
+
+        for number, name in product(rounds, self._sweeps):
+            piece = self._journal.piece(f"times-{name}-{number}", partial(measured, name))
+            self._done[name].append(piece)
+            progress()
+
+    def costs(self) -> dict[str, Costs]:
+        """By name, from the rounds taken so far."""
+        return {name: each.costs(self._done[name]) for name, each in self._sweeps.items()}
 
 
 class _Shown(StaticTree):

@@ -1,4 +1,8 @@
-"""The whole measurement: costs, then acceptance, piece by piece, resumable, into one profile."""
+"""The whole measurement, piece by piece, resumable, into one profile.
+
+Half of the times are taken at first and half at last, with everything else between them: see
+`CostRounds`.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,15 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.models import LanguageModel
 
 from .acceptance import acceptance_entries, measure_acceptance, texts_of
-from .curves import CostGrid, CostSweeps
+from .curves import CostGrid, CostRounds, CostSweeps
 from .journal import Journal, Piece
 from .optimum import optimal_entries
 from .replays import Width, record_replays, replay_entry, replayed_verifiers
 from .traces import TRACERS
 
-TIMED_VERIFIER = "rrsw"
-"""The rule that everything is timed with; of the others only the walks are, at a few sizes."""
+TIMED_VERIFIERS = ("rrsw", *(name for name in TRACERS if name != "rrsw"))
+"""The rule that everything is timed with, and the others, of which only the walks are, at a few
+sizes."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,9 @@ def measure_profile(
     num_pieces = len(settings.contexts) * settings.repeats + len(settings.samplings)
     num_pieces += sum(len(_replayed(sampling, settings)) for sampling in settings.samplings)
     with tqdm(total=num_pieces, unit="piece", desc="profile") as progress:
-        costs = [
-            _measure_costs(target, draft, prompts, context, settings, heads, journal, progress)
-            for context in settings.contexts
-        ]
+        rounds = CostRounds(_sweeps(target, draft, prompts, settings, heads), journal)
+        progress.set_description("times")
+        rounds.take(range(settings.repeats // 2), progress.update)
         pieces: list[Piece] = []
         for sampling in settings.samplings:
             progress.set_description(f"acceptance {sampling}")
@@ -112,45 +116,34 @@ def measure_profile(
             )
             for sampling, piece in zip(settings.samplings, pieces, strict=True)
         ]
+        progress.set_description("times")
+        rounds.take(range(settings.repeats // 2, settings.repeats), progress.update)
+    costs = list(rounds.costs().values())
     return _assemble(target, draft, costs, pieces, replays, settings, heads)
 
 
-def _measure_costs(
+def _sweeps(
     target: LanguageModel,
     draft: LanguageModel,
     prompts: Sequence[Sequence[int]],
-    context: int,
     settings: Settings,
     heads: Mapping[Sampling, ScoringHead],
-    journal: Journal,
-    progress: tqdm,
-) -> Costs:
-    progress.set_description(f"times at context {context}")
-    sweeps = CostSweeps(
-        target,
-        draft,
-        _text_of_length(prompts, context),
-        context,
-        CostGrid.up_to(settings.max_nodes, target.vocab_size),
-        settings.samplings[-1],
-        verifiers=[TIMED_VERIFIER, *(name for name in TRACERS if name != TIMED_VERIFIER)],
-        seed=settings.seed,
-        heads={each.file.sha256: each.head.scores for each in heads.values()},
-    )
-    warm = False
-    done: list[Piece] = []
-
-    def measure() -> Piece:
-        nonlocal warm
-        if not warm:
-            sweeps.warm_up()
-            warm = True
-        return sweeps.sweep()
-
-    for repeat in range(settings.repeats):
-        done.append(journal.piece(f"times-{context}-{repeat}", measure))
-        progress.update()
-    return sweeps.costs(done)
+) -> dict[str, CostSweeps]:
+    """By context."""
+    return {
+        str(context): CostSweeps(
+            target,
+            draft,
+            _text_of_length(prompts, context),
+            context,
+            CostGrid.up_to(settings.max_nodes, target.vocab_size),
+            settings.samplings[-1],
+            verifiers=TIMED_VERIFIERS,
+            seed=settings.seed,
+            heads={each.file.sha256: each.head.scores for each in heads.values()},
+        )
+        for context in settings.contexts
+    }
 
 
 def _measure_replays(

@@ -16,7 +16,8 @@ from torch import Tensor
 from planner.drafting import HeadFile
 from planner.growth.base import FEATURES
 from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
-from planner.profile import Replay, ReplayArrays, ReplayedPrompt, Sampling
+from planner.profile import Replay, ReplayedPrompt, Sampling
+from planner.profile_arrays import ReplayArrays
 from planner.schema import PlannerError
 from runtime.cache import RowCache
 from runtime.candidates import drawn_values, features
@@ -77,7 +78,8 @@ def record_replays(
     verifier  one of `DRAWS`; at temperature 0 it must be the greedy rule
     head      scores the nodes, if there is one
 
-    Returns the arrays of `planner.profile.ReplayArrays` by name, and "num_positions" int64 [texts].
+    Returns the arrays of `planner.profile_arrays.ReplayArrays` by name, and "num_positions", int64
+    [texts].
     """
     if head is not None and not isinstance(draft, HiddenModel):
         raise PlannerError(

@@ -79,7 +79,8 @@ class TorchSource:
     def without_replacement(self, probs: Tensor, k: int) -> Tensor:
         """By inversion on a CPU, elsewhere by a race, which a single draw does not need."""
         if probs.device.type == "cpu":
-            return by_inversion(probs, self._uniform((len(probs), k), probs.device))
+            drawn = by_inversion(probs, self._uniform((len(probs), k), probs.device))
+            return _checked(drawn)
         if k == 1:
             return self.with_replacement(probs, 1)
         return by_race(probs, self._uniform(probs.shape, probs.device), k)
@@ -93,6 +94,16 @@ class TorchSource:
     def _uniform(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """float64 in [0, 1)."""
         return torch.rand(shape, dtype=torch.float64, device=device, generator=self.generator)
+
+
+def _checked(drawn: Tensor) -> Tensor:
+    """`drawn`, int64.  Raises PlannerError where nothing could be drawn."""
+    if drawn.numel() and int(drawn.min()) < 0:
+        raise PlannerError(
+            "draft: got probabilities that are no numbers, expected finite ones: its logits "
+            "overflow; load it in another dtype, such as float32"
+        )
+    return drawn
 
 
 def source_of(rng: torch.Generator | Source) -> Source:

@@ -15,6 +15,7 @@ VOCABULARY = (
     "tree",
     "drafting",
     "profile",
+    "profile_arrays",
     "plan",
     "report",
     "head",

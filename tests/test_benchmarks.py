@@ -11,6 +11,7 @@ from benchmarks import growing, growing_times, regret, side_by_side, truth
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
 from planner.drafting import ThresholdDrafting
+from planner.tree import Tree
 
 ROOT = Path(__file__).parent.parent
 TABLES = {"planning": side_by_side, "regret": regret, "truth": truth}
@@ -53,6 +54,52 @@ def test_error_of_a_ratio_is_that_of_many_samples():
         errors.append(truth.log_error(one.influence - other.influence))
     spread = np.std(logs)
     assert abs(np.mean(errors) - spread) < 4 * spread / np.sqrt(2 * 2000) + 0.02 * spread
+
+
+def test_error_of_quartiles_is_that_of_many_samples():
+    """Times with a common drift, drawn 500 times: the spread of the ratio is as said."""
+    rng = np.random.default_rng(0)
+    logs, errors = [], []
+    for _ in range(500):
+        drift = rng.gamma(2.0, 0.2, size=80)
+        one, other = (5 + drift + rng.gamma(2.0, 0.1, size=80) for _ in range(2))
+        logs.append(np.log(np.percentile(one, 25) / np.percentile(other, 25)))
+        errors.append(regret.quartile_error(one, other))
+    spread = np.std(logs)
+    assert abs(np.mean(errors) - spread) < 4 * spread / np.sqrt(2 * 500)
+
+
+def test_a_final_is_told_by_tokens_and_the_times_taken_anew():
+    """What was timed before says which plans meet, and no more."""
+    mine, best = (regret.Choice("rrsw", Tree(list(range(-1, n)))) for n in (1, 2))
+    alone = regret.Choice.alone()
+    timed = regret.Timed("", 1.0, mine, 1.5, dict.fromkeys([mine, best, alone], 1.0))
+    one, other = (truth.Ratio(np.array(each), np.array([1.0, 1.0])) for each in ([2, 2], [3, 3.0]))
+    final = regret.Final(timed, best, {mine: one, best: other})
+    assert final.entrants == [mine, best, alone]
+    samples = {mine: np.full(8, 4.0), best: np.full(8, 5.0), alone: np.full(8, 3.0)}
+    row = regret.row_of("plain", final, samples)
+    assert (row.chosen_speedup, row.best_speedup) == (2 / 4 * 3, pytest.approx(3 / 5 * 3))
+    assert row.regret == pytest.approx((3 / 5) / (2 / 4) - 1)
+    assert row.regret_error == pytest.approx(0)  # every prompt and every turn says the same
+
+
+def test_steps_are_timed_in_turns():
+    """Every clock the first turn, then every clock the second; the first does not count."""
+    turns = []
+
+    class Clock(regret.StepClock):
+        def __init__(self, name):
+            self.choices, self._turns, self.name = [regret.Choice.alone()], [], name
+
+        def turn(self):
+            turns.append(self.name)
+            self._turns.append([float(len(turns))])
+
+    clocks = [Clock("a"), Clock("b")]
+    regret.take_turns(clocks, 2, "")
+    assert "".join(turns) == "ababab"
+    assert clocks[1].samples[regret.Choice.alone()].tolist() == [4.0, 6.0]
 
 
 def test_of_a_grid_only_the_best_measured_setting_is_shown():

@@ -26,7 +26,7 @@ def by_inversion(probs: Tensor, uniforms: Tensor) -> Tensor:
     probs     float [w, V]    >= 0, no row all zero; need not sum to 1
     uniforms  float64 [w, k]  in [0, 1), one a draw
 
-    Where nothing is left, uniform over the tokens not drawn yet.
+    Where nothing is left, uniform over the tokens not drawn yet; -1 where masses are no numbers.
     """
     drawn = np.empty(uniforms.shape, np.int64)
     _invert(probs.double().contiguous().numpy(), uniforms.contiguous().numpy(), drawn)
@@ -88,6 +88,8 @@ def _scanned(mass, is_gone, num_gone, uniform):  # type: ignore[no-untyped-def]
     for token in range(len(mass)):
         if not is_gone[token]:
             left += mass[token]
+    if not np.isfinite(left):
+        return -1
     if left == 0:
         skipped = int(uniform * (len(mass) - num_gone))
         for token in range(len(mass)):

@@ -62,19 +62,20 @@ threads_option = click.option(
 )
 
 
+def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Callback of options that name a file to write: checked before the work begins."""
+    if path is not None:
+        check_writable(path)
+    return path
+
+
 def output_option(what: str):  # type: ignore[no-untyped-def]
-    """`-o FILE`, checked to be writable before the work begins."""
-
-    def check(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-        if path is not None:
-            check_writable(path)
-        return path
-
+    """`-o FILE`."""
     return click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
-        callback=check,
+        callback=writable,
         help=f"Where to write the {what} (default: stdout).",
     )
 

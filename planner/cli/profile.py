@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..profile import check_place
+from ..profile_arrays import check_place
 from .options import (
     SEED,
     Number,

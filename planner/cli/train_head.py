@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from ..profile import Sampling
-from ..schema import check_writable
 from .options import (
     SEED,
     Number,
@@ -19,14 +18,8 @@ from .options import (
     say,
     target_option,
     threads_option,
+    writable,
 )
-
-
-def _writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Checked before the work begins."""
-    if path is not None:
-        check_writable(path)
-    return path
 
 
 @click.command()
@@ -81,11 +74,11 @@ def _writable(context: click.Context, option: click.Parameter, path: Path | None
 @threads_option
 @click.option("--seed", type=SEED, metavar="INTEGER", default=0, show_default=True)
 @click.option(
-    "--png", type=click.Path(path_type=Path), callback=_writable,
+    "--png", type=click.Path(path_type=Path), callback=writable,
     help="Draw loss, calibration and stopping into this file too.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), callback=_writable, required=True,
+    "-o", "--output", type=click.Path(path_type=Path), callback=writable, required=True,
     help="Where to write the head (safetensors).",
 )  # fmt: skip
 def command(

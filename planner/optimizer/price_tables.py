@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from ..growth.base import COLLISION
-from .replay_rounds import Recorded
+from .replay_walk import Recorded
 
 KNOTS = (0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0)
 RANKS = 4

@@ -25,7 +25,8 @@ from ..profile import Profile, Replay, Sampling
 from ..schema import PlannerError
 from .bootstrap import resamples
 from .cost import StepCosts, Time
-from .replay_rounds import PLAYED, Recorded, Tally, play, play_tree
+from .replay_rounds import PLAYED, play, play_tree
+from .replay_walk import Recorded, Tally
 
 SHARED = {"chain": "rrsw"}
 """Rules that are another one with a single child: whose recorded trees serve them too."""

@@ -7,7 +7,6 @@ asked through their protocol; the kernels of trees are called directly, a text a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,81 +17,19 @@ from ..growth.base import COLLISION, ENTROPY, MAX_PROBABILITY, SCORE
 from ..growth.slots import new_heap, new_nodes, new_requests
 from ..growth.stopping import FACTORS
 from ..tree import Tree
-
-
-class Recorded(NamedTuple):
-    """Trees, one per position: the arrays of `planner.profile.Replay`, ready for kernels."""
-
-    starts: np.ndarray
-    """int64 [texts + 1]: the trees of each text"""
-    first: np.ndarray
-    """int64 [trees + 1]: the rows of each tree"""
-    drawn: np.ndarray
-    """float64 [rows, K]"""
-    child: np.ndarray
-    """int8 [rows, K]"""
-    taken: np.ndarray
-    """int8 [rows]"""
-    features: np.ndarray
-    """float64 [rows, F]"""
-    path: np.ndarray
-    """int8 [trees, levels]"""
-
-
-class Tally(NamedTuple):
-    """What happened, by text: float64 [texts] or [texts, counts]."""
-
-    tokens: np.ndarray
-    """Emitted."""
-    rounds: np.ndarray
-    root_passes: np.ndarray
-    """First draft passes, one for each round that drafted at all."""
-    widths: np.ndarray
-    """Later draft passes by the number of nodes expanded."""
-    sizes: np.ndarray
-    """Rounds that drafted, by nodes verified, root included."""
-    depths: np.ndarray
-    """Rounds by levels below the root."""
-    accepted: np.ndarray
-    """Draft tokens."""
-    unknown: np.ndarray
-    """Rounds in which the rule wanted to draft below a node that was not recorded; as if nothing
-    more had been worth revealing there."""
-
-
-class Walk(NamedTuple):
-    """One round's tree, as it lies in the record."""
-
-    num_nodes: np.ndarray
-    """int64 [1]"""
-    rows: np.ndarray
-    """int64 [num_nodes]: -1 where the node was not expanded in the record"""
-    on_text: np.ndarray
-    """bool [num_nodes]: is the node accepted?"""
-    depths: np.ndarray
-    """int64 [num_nodes]"""
-    revealed: np.ndarray
-    """int64 [num_nodes]"""
-    expanded: np.ndarray
-    """bool [num_nodes]"""
-    new: np.ndarray
-    """int64 [num_nodes]: the nodes of the next draft pass"""
-
-
-def new_tally(num_texts: int, num_nodes: int) -> Tally:
-    """Nothing yet, for trees of up to `num_nodes` nodes."""
-    counts = np.zeros((num_texts, num_nodes + 1))
-    alone = np.zeros(num_texts)
-    return Tally(
-        tokens=alone.copy(),
-        rounds=alone.copy(),
-        root_passes=alone.copy(),
-        widths=counts.copy(),
-        sizes=counts.copy(),
-        depths=counts.copy(),
-        accepted=alone.copy(),
-        unknown=alone.copy(),
-    )
+from .replay_walk import (
+    Recorded,
+    Tally,
+    Walk,
+    book_pass,
+    book_round,
+    fill_nodes,
+    fill_root,
+    new_tally,
+    new_walk,
+    reveal,
+    serve,
+)
 
 
 def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: bool) -> Tally:
@@ -197,23 +134,10 @@ def play(
             widths = _play_round(recorded, grower, walk, tree, tally, text)
             path = np.flatnonzero(walk.on_text[: walk.num_nodes[0]])[1:].tolist()
             took = 0.0 if step_ms is None else step_ms(int(walk.num_nodes[0]), widths)
-            emitted = _book_round(walk, tally, text, len(widths) > 0, end - tree)
+            emitted = book_round(walk, tally, text, len(widths) > 0, end - tree)
             grower.verified(path, took)
             tree += emitted
     return tally
-
-
-def new_walk(num_nodes: int) -> Walk:
-    """A lone root."""
-    return Walk(
-        np.ones(1, np.int64),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, np.bool_),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, np.bool_),
-        np.zeros(num_nodes, np.int64),
-    )
 
 
 def _play_round(
@@ -223,7 +147,7 @@ def _play_round(
     widths = []
     unknown = 0
     grower.start(len(walk.rows))
-    _fill_root(recorded, walk, tree)
+    fill_root(recorded, walk, tree)
     while requests := grower.grow():
         new = []
         for node, count in requests:
@@ -231,7 +155,7 @@ def _play_round(
                 walk.expanded[node] = True
                 new.append(node)
             for _ in range(count):
-                _reveal(recorded, walk, tree, node)
+                reveal(recorded, walk, tree, node)
         if not new:
             continue
         rows = walk.rows[new]
@@ -239,7 +163,7 @@ def _play_round(
         drawn[rows < 0] = features[rows < 0] = np.nan
         unknown += int((rows < 0).sum())
         widths.append(0 if new == [0] else len(new))
-        _book_pass(tally, text, len(new), new == [0])
+        book_pass(tally, text, len(new), new == [0])
         grower.expanded(new, drawn[:, : grower.max_children], features)
     tally.unknown[text] += unknown > 0
     return widths
@@ -251,18 +175,18 @@ def _play_greedy(recorded, walk, tally, nodes, heap, waiting, requests, max_dept
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
             greedy.start(nodes, heap, waiting, max_depth)
-            _fill_root(recorded, walk, tree)
+            fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
                 greedy.advance(nodes, heap, waiting, requests, max_depth)
                 if requests.count[0] == 0:
                     break
-                num = _serve(recorded, walk, tree, requests)
+                num = serve(recorded, walk, tree, requests)
                 drafted = drafted or num > 0
-                unknown |= _fill_nodes(recorded, walk, nodes, num)
-                _book_pass(tally, text, num, walk.new[0] == 0)
+                unknown |= fill_nodes(recorded, walk, nodes, num)
+                book_pass(tally, text, num, walk.new[0] == 0)
             tally.unknown[text] += unknown
-            tree += _book_round(walk, tally, text, drafted, end - tree)
+            tree += book_round(walk, tally, text, drafted, end - tree)
 
 
 @njit(cache=True)
@@ -273,18 +197,18 @@ def _play_threshold(  # type: ignore[no-untyped-def]
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
             threshold.start(nodes, level, below, max_depth)
-            _fill_root(recorded, walk, tree)
+            fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
                 threshold.advance(nodes, level, below, requests, least, max_depth)
                 if requests.count[0] == 0:
                     break
-                num = _serve(recorded, walk, tree, requests)
+                num = serve(recorded, walk, tree, requests)
                 drafted = drafted or num > 0
-                unknown |= _fill_nodes(recorded, walk, nodes, num)
-                _book_pass(tally, text, num, walk.new[0] == 0)
+                unknown |= fill_nodes(recorded, walk, nodes, num)
+                book_pass(tally, text, num, walk.new[0] == 0)
             tally.unknown[text] += unknown
-            tree += _book_round(walk, tally, text, drafted, end - tree)
+            tree += book_round(walk, tally, text, drafted, end - tree)
 
 
 @njit(cache=True)
@@ -293,24 +217,24 @@ def _play_price(recorded, walk, tally, growth, tables, requests, price_per_ms, m
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
             price.start(growth)
-            _fill_root(recorded, walk, tree)
+            fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
                 price.advance(growth, tables, requests, price_per_ms, max_depth)
                 if requests.count[0] == 0:
                     break
-                num = _serve(recorded, walk, tree, requests)
+                num = serve(recorded, walk, tree, requests)
                 drafted = drafted or num > 0
-                unknown |= _fill_nodes(recorded, walk, growth.nodes, num)
+                unknown |= fill_nodes(recorded, walk, growth.nodes, num)
                 collisions = np.full(num, np.nan)
                 for i in range(num):
                     row = walk.rows[walk.new[i]]
                     if row >= 0:
                         collisions[i] = recorded.features[row, COLLISION]
                 price.fill_expanded(growth, tables, walk.new[:num], collisions)
-                _book_pass(tally, text, num, walk.new[0] == 0)
+                book_pass(tally, text, num, walk.new[0] == 0)
             tally.unknown[text] += unknown
-            tree += _book_round(walk, tally, text, drafted, end - tree)
+            tree += book_round(walk, tally, text, drafted, end - tree)
 
 
 @njit(cache=True)
@@ -321,7 +245,7 @@ def _play_stopping(recorded, tally, factor, least, max_depth):  # type: ignore[n
         while tree < end:
             row, depth, emitted, all_accepted = recorded.first[tree], 0, 1, 1.0
             while depth < max_depth and all_accepted >= least:
-                _book_pass(tally, text, 1, depth == 0)
+                book_pass(tally, text, 1, depth == 0)
                 depth += 1
                 if row < 0:
                     tally.unknown[text] += 1
@@ -367,89 +291,3 @@ def _play_tree(recorded, tally, first_child, num_children):  # type: ignore[no-u
             emitted = min(emitted, end - tree)
             tally.tokens[text] += emitted
             tree += emitted
-
-
-@njit(cache=True)
-def _fill_root(recorded, walk, tree):  # type: ignore[no-untyped-def]
-    walk.num_nodes[0] = 1
-    walk.rows[0] = recorded.first[tree]
-    walk.on_text[0] = True
-    walk.depths[0] = 0
-    walk.revealed[0] = 0
-    walk.expanded[0] = False
-
-
-@njit(cache=True)
-def _serve(recorded, walk, tree, requests):  # type: ignore[no-untyped-def]
-    """Reveal what is asked for; returns how many nodes of `walk.new` are to be expanded."""
-    num = 0
-    for i in range(requests.count[0]):
-        node = requests.nodes[i]
-        if not walk.expanded[node]:
-            walk.expanded[node] = True
-            walk.new[num] = node
-            num += 1
-        for _ in range(requests.children[i]):
-            _reveal(recorded, walk, tree, node)
-    return num
-
-
-@njit(cache=True)
-def _reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
-    child, rank, row = walk.num_nodes[0], walk.revealed[node], walk.rows[node]
-    walk.num_nodes[0] += 1
-    walk.revealed[node] += 1
-    walk.depths[child] = walk.depths[node] + 1
-    walk.revealed[child] = 0
-    walk.expanded[child] = False
-    walk.rows[child] = -1
-    walk.on_text[child] = False
-    if row >= 0:
-        own = recorded.child[row, rank]
-        if own >= 0:
-            walk.rows[child] = recorded.first[tree] + own
-        walk.on_text[child] = walk.on_text[node] and recorded.taken[row] == rank
-
-
-@njit(cache=True)
-def _fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
-    """What the draft pass finds, NaN where nothing was recorded; was there such a node?"""
-    unknown = False
-    for i in range(num):
-        node = walk.new[i]
-        row = walk.rows[node]
-        nodes.expanded[node] = True
-        if row < 0:
-            nodes.drawn[node] = np.nan
-            unknown = True
-        else:
-            nodes.drawn[node] = recorded.drawn[row, : nodes.drawn.shape[1]]
-    return unknown
-
-
-@njit(cache=True)
-def _book_pass(tally, text, width, of_root):  # type: ignore[no-untyped-def]
-    if width > 0:
-        if of_root:
-            tally.root_passes[text] += 1
-        else:
-            tally.widths[text, width] += 1
-
-
-@njit(cache=True)
-def _book_round(walk, tally, text, drafted, room):  # type: ignore[no-untyped-def]
-    """Returns how many tokens were emitted, at most `room`."""
-    count = walk.num_nodes[0]
-    emitted = 0
-    depth = 0
-    for node in range(count):
-        emitted += walk.on_text[node]
-        depth = max(depth, walk.depths[node])
-    tally.rounds[text] += 1
-    tally.accepted[text] += emitted - 1
-    tally.depths[text, depth] += 1
-    if drafted:
-        tally.sizes[text, count] += 1
-    emitted = min(emitted, room)
-    tally.tokens[text] += emitted
-    return emitted

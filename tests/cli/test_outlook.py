@@ -403,6 +403,27 @@ def test_a_report_says_under_which_other_conditions_its_plan_was_made():
     assert "differs" not in render(run_of(bare, execution={"dtype": "bfloat16"}))
 
 
+@pytest.mark.parametrize(
+    ("ratio", "told"), [(1.14, False), (1.16, True), (0.88, False), (0.86, True)]
+)
+def test_a_report_says_where_steps_took_another_time_than_predicted(ratio, told):
+    report = run_of(solve(two_verifiers()))
+    measured, predicted = report.measured, report.plan.predicted
+    ms_per_token = ratio * predicted.step_ms.value / measured.tokens_per_step
+    alone = 2 * predicted.autoregressive_ms.value
+    report = report.model_copy(
+        update={
+            "measured": measured.model_copy(update={"ms_per_token": ms_per_token}),
+            "baseline": report.baseline.model_copy(update={"ms_per_token": alone}),
+        }
+    )
+    words = f"pace     steps took {ratio:.2f} times what was predicted"
+    assert (f"{words}, the target alone 2.00 times; if" in render(report)) == told
+    assert (f"{words}; if" in render(report.model_copy(update={"baseline": None}))) == told
+    unknown = report.plan.model_copy(update={"predicted": None})
+    assert "pace" not in render(report.model_copy(update={"plan": unknown}))
+
+
 def test_a_plan_without_reach_is_shown_and_drawn(tmp_path):
     plan = solve(two_verifiers())
     unknown = plan.model_copy(

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.drafting import HeadFile
 from planner.optimizer import Replays
-from planner.optimizer.replay_rounds import Recorded
+from planner.optimizer.replay_walk import Recorded
 from planner.profile import Replay, ReplayedPrompt, Sampling
 
 LEVELS = 24

@@ -16,7 +16,8 @@ from planner.drafting import (
 )
 from planner.growth import grower_of
 from planner.optimizer import Played, step_costs
-from planner.optimizer.replay_rounds import PLAYED, Tally, play
+from planner.optimizer.replay_rounds import PLAYED, play
+from planner.optimizer.replay_walk import Tally
 
 from . import factory
 from .recorded_trees import HEAD, made_up

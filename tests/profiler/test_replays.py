@@ -15,7 +15,8 @@ from planner.growth import grower_of
 from planner.optimizer import Played, recorded, replays_of, step_costs
 from planner.optimizer.replay import Replays
 from planner.plan import VERIFIER_TRAITS
-from planner.profile import ReplayArrays, Sampling
+from planner.profile import Sampling
+from planner.profile_arrays import ReplayArrays
 from planner.tree import Tree
 from profiler import Settings, measure_profile
 from profiler import replays as replays_module

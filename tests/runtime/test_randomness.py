@@ -137,6 +137,12 @@ def test_zero_probability_is_never_drawn():
     assert set(source().without_replacement(probs, 2).flatten().tolist()) <= {1, 3}
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_probabilities_that_are_no_numbers_are_refused(bad):
+    with pytest.raises(PlannerError, match="draft: got probabilities that are no numbers"):
+        source().without_replacement(torch.tensor([[0.5, bad, 0.5]]), 2)
+
+
 def test_accept_happens_with_the_ratio():
     rng = source()
     accepted = sum(rng.accept(0.3, 0.9) for _ in range(NUM_DRAWS))

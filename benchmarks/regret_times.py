@@ -1,0 +1,280 @@
+"""Which plans does the regret benchmark compare, and how long do their steps take?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from planner.cli.models import EMBEDDED, load_named
+from planner.optimizer import SOLVERS, Estimates, Limits, recorded, solve, step_costs
+from planner.optimizer.sequoia import deep_search
+from planner.plan import GREEDY_RULE, Plan
+from planner.profile import Profile, Sampling
+from planner.schema import write_atomically
+from planner.tree import Tree
+from profiler import ScoringHead, Settings, measure_profile
+from profiler.curves import CostGrid, CostRounds, CostSweeps
+from profiler.journal import Journal
+from profiler.measure import TIMED_VERIFIERS
+from runtime.embedded import load_prompts
+from runtime.models import LanguageModel
+from runtime.policies import StaticTree
+from runtime.randomness import seeded_source
+from runtime.session import Session
+from runtime.verifiers import VERIFIERS
+
+SHAPES = ("", "25M", "100M")
+TEMPERATURES = (0.0, 0.6, 1.0)
+CONTEXT = 128
+GRID_RULES = ("rrsw", "lookahead", "topk")
+GRID_SIZES = (4, 8, 12, 16, 32, 64)
+GRID_DEPTHS = (2, 4, 24)
+GRID_CHAINS = (1, 2, 3, 4, 6)
+GRID_LIMITS = Limits(max_nodes=13, max_depth=3)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tree and the verifier that walks it."""
+
+    verifier: str
+    tree: Tree
+
+    @classmethod
+    def alone(cls) -> Choice:
+        """The target alone, where no verifier has anything to say."""
+        return cls(GRID_RULES[0], Tree([-1]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"verifier": self.verifier, "parents": self.tree.parents.tolist()}
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> Choice:
+        """Of a plan with a fixed tree."""
+        if not plan.speculates:
+            return cls.alone()
+        rule = GREEDY_RULE if plan.sampling.temperature == 0 else plan.verifier
+        return cls(rule, plan.tree)
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> Choice:
+        return cls(content["verifier"], Tree(content["parents"]))
+
+    @property
+    def words(self) -> str:
+        if self.tree.num_nodes == 1:
+            return "none"
+        return f"{self.verifier}, {self.tree.num_nodes} nodes, depth {self.tree.depth}"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One pair at one shape and temperature: what was chosen, promised and timed."""
+
+    shape: str
+    temperature: float
+    chosen: Choice
+    promised: float
+    """Speedup."""
+    step_ms: dict[Choice, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "temperature": self.temperature,
+            "chosen": self.chosen.to_json(),
+            "promised": self.promised,
+            "step_ms": [[choice.to_json(), ms] for choice, ms in self.step_ms.items()],
+        }
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> Timed:
+        step_ms = {Choice.of_json(choice): ms for choice, ms in content["step_ms"]}
+        chosen = Choice.of_json(content["chosen"])
+        return cls(content["shape"], content["temperature"], chosen, content["promised"], step_ms)
+
+
+def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> list[Timed]:
+    """Profiles, choices and step times of one pair at several shapes; nothing is decoded."""
+    draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
+    facts = facts_of(target_of(""), draft, num_tokens)
+    profiles = at_shapes(facts, targets, draft, repeats)
+    plans = {
+        (shape, temperature): solve(profiles[shape], temperature=temperature, solver="fixed")
+        for shape, temperature in product(shapes, TEMPERATURES)
+    }
+    grids = {temperature: grid(facts, temperature) for temperature in TEMPERATURES}
+    clocks = {}
+    for (shape, temperature), plan in plans.items():
+        choices = list(dict.fromkeys([Choice.of_plan(plan), *grids[temperature]]))
+        clocks[shape, temperature] = StepClock(targets[shape], draft, choices, temperature)
+    take_turns(list(clocks.values()), repeats, f"steps, {pair}")
+    done = []
+    for (shape, temperature), plan in plans.items():
+        assert plan.predicted is not None
+        samples = clocks[shape, temperature].samples
+        step_ms = {choice: lower_quartile(each) for choice, each in samples.items()}
+        speedup = plan.predicted.speedup.value
+        done.append(Timed(shape, temperature, Choice.of_plan(plan), speedup, step_ms))
+    return done
+
+
+def times_of(
+    pair: str, shapes: Sequence[str], repeats: int, num_tokens: int, output: Path | None
+) -> list[Timed]:
+    """`timed`, kept beside the output, so that a run continues with the times it has."""
+    kept = times_file(output, pair)
+    if kept is not None and kept.exists():
+        return [Timed.of_json(each) for each in json.loads(kept.read_text())]
+    done = timed(pair, shapes, repeats, num_tokens)
+    if kept is not None:
+        write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
+    return done
+
+
+def times_file(output: Path | None, pair: str) -> Path | None:
+    return None if output is None else output.parent / f".{output.name}.{pair}.times"
+
+
+@cache
+def target_of(shape: str) -> LanguageModel:
+    """The embedded target; '' is as it is."""
+    return named(f"embedded/target@{shape}" if shape else "embedded/target")
+
+
+@cache
+def draft_of(pair: str) -> LanguageModel:
+    """The draft of an embedded pair."""
+    return named(next(each for each, place in EMBEDDED.items() if place == (pair, 1)))
+
+
+def named(name: str) -> LanguageModel:
+    return load_named(name, device="cpu", dtype="float32", attention="sdpa")
+
+
+def facts_of(
+    target: LanguageModel,
+    draft: LanguageModel,
+    num_tokens: int,
+    heads: Mapping[Sampling, ScoringHead] | None = None,
+) -> Profile:
+    """The acceptance of a pair; its costs are measured by `at_shapes`."""
+    settings = Settings(
+        samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
+        contexts=(CONTEXT,), repeats=2, num_tokens=num_tokens,
+    )  # fmt: skip
+    return measure_profile(target, draft, load_prompts("profile"), settings, heads=heads)
+
+
+def at_shapes(
+    facts: Profile,
+    targets: Mapping[str, LanguageModel],
+    draft: LanguageModel,
+    repeats: int,
+    heads: Mapping[Sampling, ScoringHead] | None = None,
+) -> dict[str, Profile]:
+    """The acceptance of `facts`, which all shapes share, with costs measured on each, in turns."""
+    sweeps = {
+        shape: CostSweeps(
+            target, draft, text(), CONTEXT, CostGrid.up_to(64, target.vocab_size),
+            Sampling(temperature=1.0), seed=0,
+            verifiers=TIMED_VERIFIERS,
+            heads={each.file.sha256: each.head.scores for each in (heads or {}).values()},
+        )
+        for shape, target in targets.items()
+    }  # fmt: skip
+    rounds = CostRounds(sweeps, Journal(None, {}))
+    with tqdm(total=repeats * len(sweeps), desc="costs") as progress:
+        rounds.take(range(repeats), progress.update)
+    return {
+        shape: facts.model_copy(update={"costs": [costs], "target": targets[shape].info})
+        for shape, costs in rounds.costs().items()
+    }
+
+
+def text() -> list[int]:
+    return [token for prompt in load_prompts("evaluation") for token in prompt]
+
+
+def grid(profile: Profile, temperature: float) -> list[Choice]:
+    """Plans that somebody might have set by hand, and trees of many sizes and depths."""
+    choices = [Choice.alone()]
+    costs = step_costs(profile)
+    for entry in profile.acceptance:
+        rule = GREEDY_RULE if temperature == 0 else entry.verifier
+        if entry.sampling.temperature != temperature:
+            continue
+        if entry.verifier == "chain":
+            choices += [Choice(rule, Tree(list(range(-1, n)))) for n in GRID_CHAINS]
+        if entry.verifier not in (GRID_RULES if temperature else [GREEDY_RULE]):
+            continue
+        evidence = recorded(profile, entry)
+        for size, depth in product(GRID_SIZES, GRID_DEPTHS):
+            tree = deep_search(evidence.law, size, depth)
+            if tree is not None and (temperature == 0 or depth == max(GRID_DEPTHS)):
+                choices.append(Choice(rule, tree))
+        if entry.verifier == GRID_RULES[0] or temperature == 0:
+            law = evidence.law.limited(4)
+            for solver in ("kary", "independent"):
+                trees = SOLVERS[solver].propose(Estimates(law, costs), GRID_LIMITS)
+                choices += [Choice(rule, tree) for tree in trees]
+    return list(dict.fromkeys(choices))
+
+
+class StepClock:
+    """Times steps of several choices on one pair, again and again, at one text.
+
+    samples  milliseconds by choice, float64 [turns]
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        draft: LanguageModel,
+        choices: Sequence[Choice],
+        temperature: float,
+    ) -> None:
+        self.choices = choices
+        self._session = Session(
+            target, draft, verifier=VERIFIERS["rrsw"], sampling=Sampling(temperature=temperature),
+            rng=seeded_source(0, target.device),
+        )  # fmt: skip
+        self._session.prefill(text()[:CONTEXT])
+        self._order = np.random.default_rng(0)
+        self._turns: list[list[float]] = []
+
+    def turn(self) -> None:
+        """One step of each, in an order of its own."""
+        ms = [0.0] * len(self.choices)
+        for place in self._order.permutation(len(ms)):
+            choice = self.choices[place]
+            self._session.use(VERIFIERS[choice.verifier])
+            ms[place] = self._session.step(StaticTree(choice.tree)).total_ms
+            self._session.rewind(CONTEXT)
+        self._turns.append(ms)
+
+    @property
+    def samples(self) -> dict[Choice, np.ndarray]:
+        """The first turn was for warming up."""
+        return dict(zip(self.choices, np.array(self._turns[1:]).T, strict=True))
+
+
+def take_turns(clocks: Sequence[StepClock], repeats: int, title: str) -> None:
+    """A turn of each clock after the other, so that a slow spell of the machine, which may last a
+    minute, meets all alike; what disturbs nobody for a quarter of the time does not count."""
+    for _ in tqdm(range(1 + repeats), desc=title):
+        for clock in clocks:
+            clock.turn()
+
+
+def lower_quartile(ms: np.ndarray) -> float:
+    """Of repeated times; why not their median, `planner.optimizer.cost` says."""
+    return float(np.percentile(ms, 25))
