@@ -16,9 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 from multiprocessing import get_context
@@ -53,6 +53,11 @@ class Tally:
     passes: np.ndarray
     """Draft passes."""
 
+    @property
+    def influence(self) -> np.ndarray:
+        """float64 [prompts]: by how much each moves ln(tokens per step); they sum to 0."""
+        return self.tokens / self.tokens.sum() - self.steps / self.steps.sum()
+
 
 @dataclass(frozen=True)
 class Row:
@@ -74,6 +79,12 @@ class Row:
     speedup_error: float
     """Standard error, over prompts."""
     predicted_speedup: float | None
+    rival: str | None = None
+    """The fastest of those that this entrant has to stand up to, if there are any."""
+    gain: float | None = None
+    """By which fraction this one was faster."""
+    gain_error: float | None = None
+    """Standard error, over prompts, which both decoded."""
 
     def markdown(self) -> str:
         def against(measured: str, predicted: float | None, digits: int) -> str:
@@ -90,14 +101,9 @@ class Row:
         )
 
 
-CONTESTS = (
-    ("price", (), "`price` over the best of all others, row by row"),
-    (
-        "dyspec, threshold", ("dyspec, threshold, best of a grid",),
-        "DySpec's threshold as planned over the best of the grid, row by row",
-    ),
-)  # fmt: skip
-"""Entrant, its rivals (none: everybody), and what the comparison says."""
+ALL: tuple[str, ...] = ()
+RIVALS = {"price": ALL, "dyspec, threshold": ("dyspec, threshold, best of a grid",)}
+"""Whom an entrant is compared with: `ALL` others, or some."""
 
 HEADER = (
     "| pair | shape | T | solver | plan | tokens per target pass (predicted) | draft passes per "
@@ -112,23 +118,22 @@ def table(rows: Sequence[Row]) -> str:
 
 def summary(rows: Sequence[Row]) -> list[str]:
     """The price of time against everything else, thresholds planned against tuned ones."""
-    contests = [
-        {row.entrant: row for row in group}
-        for _, group in groupby(rows, lambda row: (row.pair, row.shape, row.temperature))
-    ]
     lines = []
-    for mine, rivals, goal in CONTESTS:
+    for entrant, rivals in RIVALS.items():
         gains = [
-            gain(contest, mine, rivals)
-            for contest in contests
-            if mine in contest and len(contest) > 1 and contest.keys() >= set(rivals)
+            (row.gain, row.gain_error)
+            for row in rows
+            if row.entrant == entrant and row.gain is not None and row.gain_error is not None
         ]
+        if not gains:
+            continue
+        each = ", ".join(f"{value:+.1%} ± {error:.1%}" for value, error in gains)
         equal = sum(value >= -1.96 * error for value, error in gains)
         within = sum(value >= -0.01 for value, _ in gains)
-        each = ", ".join(f"{value:+.1%} ± {error:.1%}" for value, error in gains)
+        others = " or ".join(rivals) or "the fastest of all others"
         lines.append(
-            f"- {goal}: {each}. Not slower by more than 1 %: {within} of {len(gains)}; by more "
-            f"than 1.96 standard errors: {equal} of {len(gains)}."
+            f"- `{entrant}` over {others}, row by row: {each}. At most 1 % slower in {within} of "
+            f"{len(gains)}, at most 1.96 standard errors in {equal}."
         )
     ratios = [row.speedup / row.predicted_speedup - 1 for row in rows if row.predicted_speedup]
     if ratios:
@@ -138,19 +143,6 @@ def summary(rows: Sequence[Row]) -> list[str]:
             f"{high:+.1%}."
         )
     return lines
-
-
-def gain(contest: dict[str, Row], mine: str, rivals: Collection[str]) -> tuple[float, float]:
-    """By which fraction `mine` is faster than the best of the rivals, and the standard error of it
-    if both were measured on different prompts: they were not, so that it is smaller.
-
-    rivals  none: all others
-    """
-    row = contest[mine]
-    others = [contest[name] for name in contest if name != mine and (not rivals or name in rivals)]
-    best = max(others, key=lambda other: other.speedup)
-    error = np.hypot(row.speedup_error / row.speedup, best.speedup_error / best.speedup)
-    return row.speedup / best.speedup - 1, float(error)
 
 
 def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
@@ -192,7 +184,6 @@ def decoded(
 def row_of(pair: str, timed: Timed, tally: Tally) -> Row:
     entrant, predicted = timed.entrant, timed.entrant.plan.predicted
     tokens = float(tally.tokens.sum() / tally.steps.sum())
-    influence = tally.tokens / tally.tokens.sum() - tally.steps / tally.steps.sum()
     gain = tokens * timed.autoregressive_ms / timed.step_ms
     return Row(
         pair, timed.shape, timed.temperature, entrant.name, drafting_words(entrant.plan.drafting),
@@ -200,22 +191,54 @@ def row_of(pair: str, timed: Timed, tally: Tally) -> Row:
         tokens, None if predicted is None else predicted.tokens_per_step.value,
         float(tally.passes.sum() / tally.steps.sum()),
         timed.step_ms, None if predicted is None else predicted.step_ms.value,
-        gain, gain * float(np.hypot(log_error(influence), timed.error)),
+        gain, gain * float(np.hypot(log_error(tally.influence), timed.error)),
         None if predicted is None else predicted.speedup.value,
     )  # fmt: skip
 
 
-def shown(rows: Sequence[tuple[Row, bool]]) -> list[Row]:
+@dataclass(frozen=True)
+class Result:
+    """One entrant's row, and what it was made from."""
+
+    row: Row
+    timed: Timed
+    tally: Tally
+
+
+def shown(results: Sequence[Result]) -> list[Result]:
     """Of entrants of one name that were tuned over a grid, only the best measured one.
 
-    rows  of one pair, shape and temperature; were they tuned?
+    results  of one pair, shape and temperature
     """
-    best: dict[str, Row] = {}
-    for row, tuned in rows:
-        known = best.get(row.entrant)
-        if known is None or (tuned and row.speedup > known.speedup):
-            best[row.entrant] = row
+    best: dict[str, Result] = {}
+    for each in results:
+        known = best.get(each.row.entrant)
+        if known is None or (each.timed.entrant.tuned and each.row.speedup > known.row.speedup):
+            best[each.row.entrant] = each
     return list(best.values())
+
+
+def compared(results: Sequence[Result]) -> list[Row]:
+    """Their rows, those with rivals compared with the fastest of these."""
+    rows = []
+    for each in results:
+        row, names = each.row, RIVALS.get(each.row.entrant)
+        rivals = [
+            other
+            for other in results
+            if names is not None and other is not each and (not names or other.row.entrant in names)
+        ]
+        if rivals:
+            best = max(rivals, key=lambda other: other.row.speedup)
+            error = log_error(each.tally.influence - best.tally.influence)
+            row = replace(
+                row,
+                rival=best.row.entrant,
+                gain=row.speedup / best.row.speedup - 1,
+                gain_error=float(np.hypot(error, np.hypot(each.timed.error, best.timed.error))),
+            )
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
@@ -276,8 +299,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
             done = [each.result() for each in tqdm(running, desc=f"decoding, {pair}")]
             every = list(zip(times[pair], done, strict=True))
             for _, group in groupby(every, lambda each: (each[0].shape, each[0].temperature)):
-                found = [(row_of(pair, each, tally), each.entrant.tuned) for each, tally in group]
-                for row in shown(found):
+                found = [Result(row_of(pair, *each), *each) for each in group]
+                for row in compared(shown(found)):
                     print(row.markdown(), flush=True)
                     rows.append(row)
             publish(rows, table(rows), "growing", arguments.output, arguments.readme)

@@ -245,6 +245,6 @@ class Race:
 
 def decoder_of(plan: Plan, target: LanguageModel, draft: LanguageModel, folder: Path) -> Decoder:
     """The plan's decoder; its head lies in `folder`."""
-    path = folder / "plan.json"
+    path = folder / f"{plan.fingerprint()[:16]}.json"  # one each: other processes save theirs
     plan.save(path)
     return Decoder.from_plan(path, target, draft, timed=False)

@@ -112,13 +112,18 @@ def test_of_a_grid_only_the_best_measured_setting_is_shown():
         return growing_times.Timed("", 1.0, entrant, step_ms, 2.0, 0.0)
 
     times = [timed("a", 0.5, 3.0, tuned=True), timed("a", 0.25, 2.0, tuned=True)]
-    times.append(timed("b", 0.125, 2.0, tuned=False))
+    times.append(timed("price", 0.125, 2.0, tuned=False))
     arrays = [np.array(each) for each in ([4.0, 6.0], [2.0, 3.0], [3.0, 4.5])]
-    rows = [growing.row_of("distilled", each, growing.Tally(*arrays)) for each in times]
-    rows = growing.shown([(row, each.entrant.tuned) for row, each in zip(rows, times, strict=True)])
+    tally = growing.Tally(*arrays)
+    results = [growing.Result(growing.row_of("plain", each, tally), each, tally) for each in times]
+    rows = growing.compared(growing.shown(results))
     assert [(row.entrant, row.speedup, row.tokens_per_step) for row in rows] == [
-        ("a", 2.0, 2.0), ("b", 2.0, 2.0),
+        ("a", 2.0, 2.0), ("price", 2.0, 2.0),
     ]  # fmt: skip
+    assert [(row.rival, row.gain, row.gain_error) for row in rows] == [
+        (None, None, None), ("a", 0.0, 0.0),
+    ]  # fmt: skip
+    assert "+0.0% ± 0.0%. At most 1 % slower in 1 of 1" in growing.table(rows)
     assert "likelier than 0.25" in rows[0].drafting
     assert rows[0].speedup_error == 0  # every prompt says the same
     assert growing.rows_of_json([asdict(row) for row in rows]) == rows
