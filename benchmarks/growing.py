@@ -31,6 +31,7 @@ from tqdm import tqdm
 
 from planner.display import drafting_words
 from planner.plan import GREEDY_RULE, Plan
+from planner.schema import write_atomically
 from profiler import discard_pieces
 from profiler.journal import Journal, Piece
 from runtime.decode import prompt_seed
@@ -100,6 +101,12 @@ class Row:
             f"{against(speedup, self.predicted_speedup, 2)} |"
         )
 
+    def cell(self, *, best: bool) -> str:
+        """Speedups, in bold where it is the best one."""
+        measured = f"**{self.speedup:.2f}**" if best else f"{self.speedup:.2f}"
+        known = self.predicted_speedup
+        return measured if known is None else f"{measured} ({known:.2f})"
+
 
 ALL: tuple[str, ...] = ()
 RIVALS = {"price": ALL, "dyspec, threshold": ("dyspec, threshold, best of a grid",)}
@@ -111,9 +118,32 @@ HEADER = (
 )
 
 
+def details(rows: Sequence[Row]) -> str:
+    """All rows, in Markdown."""
+    return "\n".join([HEADER, *(row.markdown() for row in rows)])
+
+
 def table(rows: Sequence[Row]) -> str:
-    """All rows in Markdown, and what they say."""
-    return "\n".join([HEADER, *(row.markdown() for row in rows), "", *summary(rows)])
+    """Speedups measured (and predicted), the fastest of each contest in bold, in Markdown, and what
+    they say."""
+    entrants = list(dict.fromkeys(row.entrant for row in rows))
+    lines = [
+        "| pair | shape | T | " + " | ".join(entrants) + " |",
+        "|---" * (3 + len(entrants)) + "|",
+    ]
+    for (pair, shape, temperature), group in contests(rows):
+        best = max(group, key=lambda row: row.speedup)
+        cells = {row.entrant: row.cell(best=row is best) for row in group}
+        words = [pair, shape or "as it is", f"{temperature:g}"]
+        words += [cells.get(entrant, "–") for entrant in entrants]
+        lines.append("| " + " | ".join(words) + " |")
+    return "\n".join([*lines, "", *summary(rows)])
+
+
+def contests(rows: Sequence[Row]) -> list[tuple[tuple[str, str, float], list[Row]]]:
+    """Rows of one pair, shape and temperature."""
+    by_contest = groupby(rows, lambda row: (row.pair, row.shape, row.temperature))
+    return [(contest, list(group)) for contest, group in by_contest]
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
@@ -304,6 +334,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
                     print(row.markdown(), flush=True)
                     rows.append(row)
             publish(rows, table(rows), "growing", arguments.output, arguments.readme)
+            if arguments.output:
+                write_atomically(arguments.output.with_suffix(".md"), f"{details(rows)}\n")
 
 
 if __name__ == "__main__":

@@ -302,7 +302,7 @@ def _pace(report: Report) -> str:
     if predicted is None:
         return ""
     ratio = measured.ms_per_token * measured.tokens_per_step / predicted.step_ms.value
-    if 1 / OFF_PACE <= ratio <= OFF_PACE:
+    if ratio == 0 or 1 / OFF_PACE <= ratio <= OFF_PACE:
         return ""
     words = f"steps took {ratio:.2f} times what was predicted"
     if baseline is not None:

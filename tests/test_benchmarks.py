@@ -127,6 +127,8 @@ def test_of_a_grid_only_the_best_measured_setting_is_shown():
     assert "likelier than 0.25" in rows[0].drafting
     assert rows[0].speedup_error == 0  # every prompt says the same
     assert growing.rows_of_json([asdict(row) for row in rows]) == rows
-    assert "| 2.00 | 1.50 | 2.0 | 2.00 ± 0.00 |" in growing.table(rows)
+    assert "| 2.00 | 1.50 | 2.0 | 2.00 ± 0.00 |" in growing.details(rows)
+    assert "| pair | shape | T | a | price |" in growing.table(rows)
+    assert "| plain | as it is | 1 | **2.00** | 2.00 |" in growing.table(rows)
     kept = [json.loads(json.dumps(each.to_json())) for each in times]
     assert [growing_times.Timed.of_json(each) for each in kept] == times

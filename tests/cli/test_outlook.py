@@ -27,6 +27,7 @@ from planner.optimizer import (
     step_costs,
 )
 from planner.profile import OptimalAcceptance, PromptOptimum, Sampling
+from planner.report import Baseline
 from tests.optimizer import factory
 from tests.vocabulary import samples
 
@@ -414,7 +415,7 @@ def test_a_report_says_where_steps_took_another_time_than_predicted(ratio, told)
     report = report.model_copy(
         update={
             "measured": measured.model_copy(update={"ms_per_token": ms_per_token}),
-            "baseline": report.baseline.model_copy(update={"ms_per_token": alone}),
+            "baseline": Baseline(num_tokens=8, ms_per_token=alone, speedup=predicted.speedup),
         }
     )
     words = f"pace     steps took {ratio:.2f} times what was predicted"

@@ -12,7 +12,7 @@ from planner.profile import Sampling
 from profiler import Settings, discard_pieces, measure_profile
 from profiler import measure as measure_module
 from profiler.continuations import one_by_one, sample_continuations
-from profiler.curves import CostSweeps
+from profiler.curves import NUM_ALONE, CostSweeps
 from profiler.traces import TRACERS
 from profiler.trees import broom, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
@@ -97,10 +97,11 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, tmp_path, m
     assert not output.exists()
     said = []
     measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=said.append)
-    # 3 sweeps and a warm-up at the first context; a warm-up and 1 sweep at the second, then the
-    # interruption; then a warm-up and the 2 sweeps missing
-    assert len(calls) == 7 + 3
-    assert said == ["continuing an interrupted measurement: 4 pieces are done"]
+    # a warm-up and a sweep at each context, in the first of three rounds; after acceptance, the
+    # same at the first context in the second round; a warm-up at the second, and the interruption.
+    # Then a warm-up and a sweep at the second context, a warm-up at the first, and the third round.
+    assert len(calls) == 7 + 5
+    assert said == ["continuing an interrupted measurement: 7 pieces are done"]
     calls.clear()
     again = []
     measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=again.append)
@@ -184,3 +185,31 @@ def test_continuing_together_equals_one_by_one():
     source = seeded_source(0, model.device)
     together = sample_continuations(model, prompts, greedy, 12, seed=0)
     assert together == [one_by_one(model, prompt, greedy, 12, source) for prompt in prompts]
+
+
+def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, monkeypatch):
+    """A spell of one speed then cannot have all of them, nor all of one context."""
+    done = []
+    sweep, acceptance = CostSweeps.sweep, measure_module.measure_acceptance
+
+    def swept(self):
+        done.append(self.context)
+        return sweep(self)
+
+    def accepted(*arguments, **settings):
+        done.append("acceptance")
+        return acceptance(*arguments, **settings)
+
+    monkeypatch.setattr(CostSweeps, "sweep", swept)
+    monkeypatch.setattr(CostSweeps, "warm_up", lambda self: None)
+    monkeypatch.setattr(measure_module, "measure_acceptance", accepted)
+    measure_profile(*pair, PROMPTS, SMALL)
+    assert done == [3, 8, *["acceptance"] * len(SAMPLINGS), 3, 8, 3, 8]
+
+
+def test_alone_a_model_is_timed_behind_a_step_like_it(pair):
+    """More often than trees are, being what every speedup is a multiple of."""
+    profile = measure_profile(*pair, PROMPTS, SMALL)
+    for costs in profile.costs:
+        assert costs.target_step.repeats == costs.draft_step.repeats == SMALL.repeats * NUM_ALONE
+        assert costs.verify.repeats == SMALL.repeats
