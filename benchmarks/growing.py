@@ -160,7 +160,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         each = ", ".join(f"{value:+.1%} ± {error:.1%}" for value, error in gains)
         equal = sum(value >= -1.96 * error for value, error in gains)
         within = sum(value >= -0.01 for value, _ in gains)
-        others = " or ".join(rivals) or "the fastest of all others"
+        others = " or ".join(f"`{rival}`" for rival in rivals) or "the fastest of all others"
         lines.append(
             f"- `{entrant}` over {others}, row by row: {each}. At most 1 % slower in {within} of "
             f"{len(gains)}, at most 1.96 standard errors in {equal}."

@@ -14,7 +14,7 @@ from planner.drafting import ThresholdDrafting
 from planner.tree import Tree
 
 ROOT = Path(__file__).parent.parent
-TABLES = {"planning": side_by_side, "regret": regret, "truth": truth}
+TABLES = {"growing": growing, "planning": side_by_side, "regret": regret, "truth": truth}
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -22,6 +22,12 @@ def test_readme_shows_the_saved_run(name):
     content = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())
     benchmark = TABLES[name]
     assert marked(ROOT / "README.md", name) == benchmark.table(benchmark.rows_of_json(content))
+
+
+def test_details_of_growing_trees_are_the_saved_run():
+    folder = ROOT / "benchmarks/results"
+    rows = growing.rows_of_json(json.loads((folder / "growing.json").read_text()))
+    assert (folder / "growing.md").read_text() == f"{growing.details(rows)}\n"
 
 
 def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
