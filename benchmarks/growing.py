@@ -281,8 +281,8 @@ def main() -> None:
     parser.add_argument("--num-prompts", type=int, default=64)
     parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
     parser.add_argument("--num-tokens", type=int, default=64, help="decoded a prompt")
-    parser.add_argument("--num-timed", type=int, default=8, help="prompts decoded on the shape")
-    parser.add_argument("--num-rounds", type=int, default=3, help="how often each of these is")
+    parser.add_argument("--num-timed", type=int, default=6, help="prompts decoded on the shape")
+    parser.add_argument("--num-rounds", type=int, default=2, help="how often each of these is")
     parser.add_argument("--num-timed-tokens", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
     parser.add_argument(

@@ -23,7 +23,7 @@ from .profile_arrays import (
     check_acceptance,
     check_place,
     check_replay,
-    digest_of,
+    packed,
     read_arrays,
     replay_arrays,
 )
@@ -373,7 +373,7 @@ class Profile(Document):
     def with_arrays(self, content: dict[str, np.ndarray], file: str) -> Profile:
         """This profile with its trace arrays attached, to be saved beside it as `file`."""
         content = {name: np.ascontiguousarray(array) for name, array in content.items()}
-        _, digest = digest_of(content)
+        _, digest = packed(content)
         profile = self.model_copy(update={"arrays": ArrayFile(file=file, sha256=digest)})
         profile._content = content
         profile._check_arrays("profile")
@@ -398,7 +398,7 @@ class Profile(Document):
         profile = self
         if self._content:
             check_place(path)
-            data, digest = digest_of(self._content)
+            data, digest = packed(self._content)
             file = ArrayFile(file=beside(path).name, sha256=digest)
             profile = self.model_copy(update={"arrays": file})
             write_atomically(beside(path), data)

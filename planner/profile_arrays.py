@@ -93,7 +93,7 @@ def read_arrays(path: Path, expected: ArrayFile) -> dict[str, np.ndarray]:
         raise PlannerError(f"{path}: not a valid safetensors file: {error}") from None
 
 
-def digest_of(content: Arrays) -> tuple[bytes, str]:
+def packed(content: Arrays) -> tuple[bytes, str]:
     """The file that holds the arrays, and its SHA-256."""
     data = dump_arrays(dict(content))
     return data, sha256(data).hexdigest()
