@@ -4,11 +4,10 @@
 
 For each embedded pair, each shape of its target and each temperature: train a head, profile, let
 each solver propose, and measure every proposal, each number where it costs least noise: the time of
-a step by decoding some prompts on the shape itself, all shapes and ways in turns, beside
-autoregressive decoding; tokens per step by decoding the evaluation prompts with the pair as it is,
-whose function the inflated shapes compute.  DySpec's threshold stands there twice: as the planner
-sets it, and as the best of a grid of measured ones, which looks a little better than it is, being
-the best of several.
+a step by decoding some prompts on the shape itself, on one core, all shapes and ways in turns,
+beside autoregressive decoding; tokens per step by decoding the evaluation prompts with the pair as
+it is, whose function the inflated shapes compute.  DySpec's threshold stands there twice: as the
+planner sets it, and as somebody tunes it who decodes the profiling prompts with each of a grid.
 """
 
 from __future__ import annotations
@@ -43,6 +42,8 @@ from .regret_times import SHAPES, TEMPERATURES
 from .truth import log_error, models
 
 DECODING_SEED = 501
+TUNING, COMPARING = "profile", "evaluation"
+"""The prompts by which settings are tuned, and those by which everything is compared."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Row:
     gain: float | None = None
     """By which fraction this one was faster."""
     gain_error: float | None = None
-    """Standard error, over prompts, which both decoded."""
+    """Standard error, over prompts, of which both decoded the same."""
 
     def markdown(self) -> str:
         def against(measured: str, predicted: float | None, digits: int) -> str:
@@ -181,16 +182,23 @@ def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
 
 
 def decoded(
-    pair: str, plan: Plan, num_prompts: int, num_tokens: int, folder: Path, output: Path | None
+    pair: str,
+    plan: Plan,
+    which: str,
+    num_prompts: int,
+    num_tokens: int,
+    folder: Path,
+    output: Path | None,
 ) -> Tally:
-    """Evaluation prompts through the real loop, the pair as it is.
+    """Prompts through the real loop, the pair as it is.
 
+    which   prompts: `TUNING` or `COMPARING`
     folder  where heads lie
     output  where the results will go: what is decoded is kept beside it until they are there
     """
     target, draft = models(pair)
     plan = plan.model_copy(update={"predicted": None})
-    prompts = load_prompts("evaluation")[:num_prompts]
+    prompts = load_prompts(which)[:num_prompts]
 
     def measured() -> Piece:
         decoder = decoder_of(plan, target, draft, folder)
@@ -206,7 +214,7 @@ def decoded(
             "passes": np.array([float(each.num_draft_passes) for each in reports]),
         }
 
-    what = [plan.to_json(), num_prompts, num_tokens, target.info.fingerprint]
+    what = [plan.to_json(), which, num_prompts, num_tokens, target.info.fingerprint]
     name = sha256(json.dumps([*what, draft.info.fingerprint]).encode()).hexdigest()[:16]
     return Tally(**Journal(output, {"what": "decoded trees"}).piece(name, measured))
 
@@ -233,17 +241,25 @@ class Result:
     row: Row
     timed: Timed
     tally: Tally
+    tuning: Tally | None = None
+    """On the prompts by which settings are tuned, where this one is tuned."""
+
+    @property
+    def tuned_rate(self) -> float:
+        """Tokens per millisecond there."""
+        assert self.tuning is not None
+        return float(self.tuning.tokens.sum() / self.tuning.steps.sum() / self.timed.step_ms)
 
 
 def shown(results: Sequence[Result]) -> list[Result]:
-    """Of entrants of one name that were tuned over a grid, only the best measured one.
+    """Of entrants of one name that are tuned over a grid, only the best by what they are tuned by.
 
     results  of one pair, shape and temperature
     """
     best: dict[str, Result] = {}
     for each in results:
         known = best.get(each.row.entrant)
-        if known is None or (each.timed.entrant.tuned and each.row.speedup > known.row.speedup):
+        if known is None or each.tuned_rate > known.tuned_rate:
             best[each.row.entrant] = each
     return list(best.values())
 
@@ -265,7 +281,7 @@ def compared(results: Sequence[Result]) -> list[Row]:
                 row,
                 rival=best.row.entrant,
                 gain=row.speedup / best.row.speedup - 1,
-                gain_error=float(np.hypot(error, np.hypot(each.timed.error, best.timed.error))),
+                gain_error=float(np.hypot(error, each.timed.error_against(best.timed))),
             )
         rows.append(row)
     return rows
@@ -309,7 +325,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     effort = Effort(
         repeats=arguments.repeats, num_profiled=arguments.num_profiled,
         num_prompts=arguments.num_timed, num_tokens=arguments.num_timed_tokens,
-        num_rounds=arguments.num_rounds,
+        num_rounds=arguments.num_rounds, jobs=arguments.jobs,
     )  # fmt: skip
     shapes, temperatures = arguments.shape or SHAPES, arguments.temperature or TEMPERATURES
     times = {pair: times_of(pair, shapes, temperatures, effort, folder) for pair in pairs}
@@ -320,16 +336,25 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
         for pair in pairs:
             running = [
-                pool.submit(
-                    decoded, pair, each.entrant.plan, arguments.num_prompts, arguments.num_tokens,
-                    folder, arguments.output,
-                )
+                [
+                    pool.submit(
+                        decoded, pair, each.entrant.plan, which, arguments.num_prompts,
+                        arguments.num_tokens, folder, arguments.output,
+                    )
+                    for which in ((COMPARING, TUNING) if each.entrant.tuned else (COMPARING,))
+                ]
                 for each in times[pair]
             ]  # fmt: skip
-            done = [each.result() for each in tqdm(running, desc=f"decoding, {pair}")]
-            every = list(zip(times[pair], done, strict=True))
-            for _, group in groupby(every, lambda each: (each[0].shape, each[0].temperature)):
-                found = [Result(row_of(pair, *each), *each) for each in group]
+            tallies = [
+                [each.result() for each in asked]
+                for asked in tqdm(running, desc=f"decoding, {pair}")
+            ]
+            results = [
+                Result(row_of(pair, each, tally), each, tally, *tuning)
+                for each, (tally, *tuning) in zip(times[pair], tallies, strict=True)
+            ]
+            for _, group in groupby(results, lambda each: (each.row.shape, each.row.temperature)):
+                found = list(group)
                 for row in compared(shown(found)):
                     print(row.markdown(), flush=True)
                     rows.append(row)

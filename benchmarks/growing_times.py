@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,10 @@ from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
 from runtime.models import LanguageModel
 
-from .regret_times import TEMPERATURES, at_shapes, draft_of, facts_of, target_of
+from .regret_times import TEMPERATURES, at_shapes, draft_of, facts_of, one_thread, target_of
 from .truth import log_error
 
-THRESHOLDS = (0.05, 0.1, 0.2, 0.4)
+THRESHOLDS = (0.1, 0.2, 0.4, 0.6)
 THEIRS = DynamicDrafting(max_depth=20, num_tokens=20, schedule="constant", confidence=0.4)
 """Hugging Face's assisted generation as it comes."""
 
@@ -41,7 +43,7 @@ class Entrant:
     name: str
     plan: Plan
     tuned: bool = False
-    """One of a grid, of which only the best measured one is shown?"""
+    """One of a grid, of which only the one that suits the profiling prompts best is shown?"""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,18 @@ class Timed:
     step_ms: float
     autoregressive_ms: float
     """Of a token of the target alone, in the same run."""
-    error: float
-    """Standard error of the logarithm of their ratio, over prompts."""
+    influence: tuple[float, ...]
+    """By how much each prompt moves ln(step_ms)."""
+    autoregressive_influence: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Standard error of the logarithm of the ratio of the two times, over prompts."""
+        return log_error(np.subtract(self.influence, self.autoregressive_influence))
+
+    def error_against(self, other: Timed) -> float:
+        """Of the ratio of the steps of this and another one, which decoded the same prompts."""
+        return log_error(np.subtract(self.influence, other.influence))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,13 +78,16 @@ class Timed:
             "tuned": self.entrant.tuned,
             "step_ms": self.step_ms,
             "autoregressive_ms": self.autoregressive_ms,
-            "error": self.error,
+            "influence": self.influence,
+            "autoregressive_influence": self.autoregressive_influence,
         }
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> Timed:
         plan = Plan.parse(content.pop("plan"), "times kept")
         entrant = Entrant(content.pop("name"), plan, content.pop("tuned"))
+        for name in ("influence", "autoregressive_influence"):
+            content[name] = tuple(content[name])
         return cls(entrant=entrant, **content)
 
 
@@ -89,6 +104,8 @@ class Effort:
     """Decoded for the step times."""
     num_rounds: int
     """Times that each of them is."""
+    jobs: int
+    """Processes that solve."""
 
 
 def times_of(
@@ -108,16 +125,21 @@ def times_of(
     }
     facts = facts_of(small, draft, effort.num_profiled, heads)
     targets = {shape: target_of(shape) for shape in shapes}
-    profiles = at_shapes(facts, targets, draft, effort.repeats, heads)
-    races = [
-        Race(targets[shape], draft, shape, temperature, entrants(profiles[shape], temperature),
-             effort, folder)
-        for shape, temperature in product(shapes, temperatures)
-    ]  # fmt: skip
-    for _ in range(effort.num_rounds):
-        for index in tqdm(range(effort.num_prompts), desc=f"steps, {pair}"):
-            for race in races:
-                race.decode(index)
+    with one_thread():
+        profiles = at_shapes(facts, targets, draft, effort.repeats, heads)
+    contests = list(product(shapes, temperatures))
+    with ProcessPoolExecutor(effort.jobs, mp_context=get_context("spawn")) as pool:
+        asked = [(profiles[shape], temperature) for shape, temperature in contests]
+        found = list(pool.map(entrants, *zip(*asked, strict=True)))
+    with one_thread():
+        races = [
+            Race(targets[shape], draft, shape, temperature, each, effort, folder)
+            for (shape, temperature), each in zip(contests, found, strict=True)
+        ]
+        for _ in range(effort.num_rounds):
+            for index in tqdm(range(effort.num_prompts), desc=f"steps, {pair}"):
+                for race in races:
+                    race.decode(index)
     done = [each for race in races for each in race.timed()]
     write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
     return done
@@ -237,7 +259,7 @@ class Race:
         return [
             Timed(
                 self._shape, self._temperature, entrant, means[place], means[-1],
-                log_error(influence[place] - influence[-1]),
+                tuple(influence[place].tolist()), tuple(influence[-1].tolist()),
             )
             for place, entrant in enumerate(self._found)
         ]  # fmt: skip

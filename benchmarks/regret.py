@@ -38,6 +38,7 @@ from .regret_times import (
     Timed,
     draft_of,
     lower_quartile,
+    one_thread,
     take_turns,
     target_of,
     times_file,
@@ -164,7 +165,8 @@ def rows_of(finals: Sequence[tuple[str, Final]], repeats: int) -> list[Row]:
         )
         for pair, final in finals
     ]
-    take_turns(clocks, repeats, "steps of the finals")
+    with one_thread():
+        take_turns(clocks, repeats, "steps of the finals")
     return [
         row_of(pair, final, clock.samples)
         for (pair, final), clock in zip(finals, clocks, strict=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from planner.cli.models import EMBEDDED, load_named
@@ -25,6 +27,7 @@ from profiler.curves import CostGrid, CostRounds, CostSweeps
 from profiler.journal import Journal
 from profiler.measure import TIMED_VERIFIERS
 from runtime.embedded import load_prompts
+from runtime.machine import describe_machine
 from runtime.models import LanguageModel
 from runtime.policies import StaticTree
 from runtime.randomness import seeded_source
@@ -106,7 +109,8 @@ def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> li
     """Profiles, choices and step times of one pair at several shapes; nothing is decoded."""
     draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
     facts = facts_of(target_of(""), draft, num_tokens)
-    profiles = at_shapes(facts, targets, draft, repeats)
+    with one_thread():
+        profiles = at_shapes(facts, targets, draft, repeats)
     plans = {
         (shape, temperature): solve(profiles[shape], temperature=temperature, solver="fixed")
         for shape, temperature in product(shapes, TEMPERATURES)
@@ -116,7 +120,8 @@ def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> li
     for (shape, temperature), plan in plans.items():
         choices = list(dict.fromkeys([Choice.of_plan(plan), *grids[temperature]]))
         clocks[shape, temperature] = StepClock(targets[shape], draft, choices, temperature)
-    take_turns(list(clocks.values()), repeats, f"steps, {pair}")
+    with one_thread():
+        take_turns(list(clocks.values()), repeats, f"steps, {pair}")
     done = []
     for (shape, temperature), plan in plans.items():
         assert plan.predicted is not None
@@ -142,6 +147,20 @@ def times_of(
 
 def times_file(output: Path | None, pair: str) -> Path | None:
     return None if output is None else output.parent / f".{output.name}.{pair}.times"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Times are taken on one core.  Two of a virtual machine may be two cores in one minute and the
+    two halves of one in the next: passes over 6 nodes then take half as long again, passes over 1
+    or 4, which never used the second, do not, and plans made in one minute are judged in another.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @cache
@@ -195,7 +214,13 @@ def at_shapes(
     with tqdm(total=repeats * len(sweeps), desc="costs") as progress:
         rounds.take(range(repeats), progress.update)
     return {
-        shape: facts.model_copy(update={"costs": [costs], "target": targets[shape].info})
+        shape: facts.model_copy(
+            update={
+                "costs": [costs],
+                "target": targets[shape].info,
+                "machine": describe_machine(targets[shape].device),
+            }
+        )
         for shape, costs in rounds.costs().items()
     }
 

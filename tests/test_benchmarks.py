@@ -108,33 +108,39 @@ def test_steps_are_timed_in_turns():
     assert clocks[1].samples[regret.Choice.alone()].tolist() == [4.0, 6.0]
 
 
-def test_of_a_grid_only_the_best_measured_setting_is_shown():
-    """Two prompts; a token of the target alone takes 2 ms, a step 2 or 3."""
+def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
+    """Two prompts; a token of the target alone takes 2 ms, a step 2 or 3.  Where it is tuned, the
+    slower setting emits twice the tokens."""
 
     def timed(name, threshold, step_ms, *, tuned):
         drafting = ThresholdDrafting(threshold=threshold, num_nodes=8, max_depth=4, max_children=2)
         plan = Plan(drafting=drafting, verifier="rrsw", sampling={"temperature": 1.0})
         entrant = growing_times.Entrant(name, plan, tuned=tuned)
-        return growing_times.Timed("", 1.0, entrant, step_ms, 2.0, 0.0)
+        return growing_times.Timed("", 1.0, entrant, step_ms, 2.0, (0.0, 0.0), (0.0, 0.0))
 
-    times = [timed("a", 0.5, 3.0, tuned=True), timed("a", 0.25, 2.0, tuned=True)]
+    times = [timed("a", 0.5, 2.0, tuned=True), timed("a", 0.25, 3.0, tuned=True)]
     times.append(timed("price", 0.125, 2.0, tuned=False))
-    arrays = [np.array(each) for each in ([4.0, 6.0], [2.0, 3.0], [3.0, 4.5])]
-    tally = growing.Tally(*arrays)
-    results = [growing.Result(growing.row_of("plain", each, tally), each, tally) for each in times]
+    tally, twice = (
+        growing.Tally(np.array(tokens), np.array([2.0, 3.0]), np.array([3.0, 4.5]))
+        for tokens in ([4.0, 6.0], [8.0, 12.0])
+    )
+    results = [
+        growing.Result(growing.row_of("plain", each, tally), each, tally, tuning)
+        for each, tuning in zip(times, (tally, twice, None), strict=True)
+    ]
     rows = growing.compared(growing.shown(results))
     assert [(row.entrant, row.speedup, row.tokens_per_step) for row in rows] == [
-        ("a", 2.0, 2.0), ("price", 2.0, 2.0),
+        ("a", pytest.approx(4 / 3), 2.0), ("price", 2.0, 2.0),
     ]  # fmt: skip
     assert [(row.rival, row.gain, row.gain_error) for row in rows] == [
-        (None, None, None), ("a", 0.0, 0.0),
+        (None, None, None), ("a", pytest.approx(0.5), 0.0),
     ]  # fmt: skip
-    assert "+0.0% ± 0.0%. At most 1 % slower in 1 of 1" in growing.table(rows)
+    assert "+50.0% ± 0.0%. At most 1 % slower in 1 of 1" in growing.table(rows)
     assert "likelier than 0.25" in rows[0].drafting
     assert rows[0].speedup_error == 0  # every prompt says the same
     assert growing.rows_of_json([asdict(row) for row in rows]) == rows
     assert "| 2.00 | 1.50 | 2.0 | 2.00 ± 0.00 |" in growing.details(rows)
     assert "| pair | shape | T | a | price |" in growing.table(rows)
-    assert "| plain | as it is | 1 | **2.00** | 2.00 |" in growing.table(rows)
+    assert "| plain | as it is | 1 | 1.33 | **2.00** |" in growing.table(rows)
     kept = [json.loads(json.dumps(each.to_json())) for each in times]
     assert [growing_times.Timed.of_json(each) for each in kept] == times

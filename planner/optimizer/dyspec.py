@@ -12,12 +12,18 @@ from .problem import Limits
 
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256)
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
-THRESHOLDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+THRESHOLDS = (
+    0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5,
+    0.55, 0.6, 0.65, 0.7, 0.75, 0.8,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class DySpecSolver:
-    """The best budget and the best threshold, each with its depth, that a search finds.
+    """The best budget with its depth, and the best threshold, that a search finds.
+
+    A threshold needs no other end: levels end where no slot is worth it.  Cut off above that they
+    gain next to nothing on the recorded texts, and lose where others go on for longer.
 
     Also the threshold that prices time for verification alone: a slot of value v is worth a node if
     v exceeds price * t' (`verifying_threshold`).  It takes drafting for free, which it seldom is.
@@ -33,31 +39,25 @@ class DySpecSolver:
                 num_nodes=num_nodes, max_depth=max_depth, max_children=estimates.max_children
             )
 
-        def threshold(threshold: float, max_depth: int) -> ThresholdDrafting:
+        def threshold(threshold: float) -> ThresholdDrafting:
             return ThresholdDrafting(
                 threshold=threshold,
                 num_nodes=limits.max_nodes,
-                max_depth=max_depth,
+                max_depth=limits.max_depth,
                 max_children=estimates.max_children,
             )
 
         sizes = [size for size in SIZES if size < limits.max_nodes] + [limits.max_nodes]
         depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
-        middle = depths[len(depths) // 2]
         budget = climbed(
             lambda point: estimates.rate(greedy(**point)),
             {"num_nodes": sizes, "max_depth": depths},
-            {"num_nodes": sizes[len(sizes) // 2], "max_depth": middle},
-        )
-        level = climbed(
-            lambda point: estimates.rate(threshold(**point)),
-            {"threshold": [priced, *THRESHOLDS], "max_depth": depths},
-            {"threshold": priced, "max_depth": middle},
+            {"num_nodes": sizes[len(sizes) // 2], "max_depth": depths[len(depths) // 2]},
         )
         found: dict[str, GrownDrafting] = {
             "greedy": greedy(**budget),
-            "threshold": threshold(**level),
-            "priced threshold": threshold(priced, limits.max_depth),
+            "threshold": max(map(threshold, (priced, *THRESHOLDS)), key=estimates.rate),
+            "priced threshold": threshold(priced),
         }
         return {name: each for name, each in found.items() if estimates.rate(each) > -np.inf}
 
