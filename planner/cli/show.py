@@ -70,7 +70,7 @@ def _show_head(path: Path, png: Path | None) -> None:
 
     card = load_card(path)
     if png is None:
-        from ..display_head import render_head
+        from ..display import render_head
 
         click.echo(render_head(card))
         return

@@ -118,7 +118,7 @@ def command(
     from profiler.heads import HeadSettings, make_head
     from runtime.heads import file_sha256, save_head
 
-    from ..display_head import render_head
+    from ..display import render_head
     from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import prompt_ids
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.special import stdtrit
 
-from planner import Plan, Report, Tree
+from planner import Plan, Tree
 from planner.cli import main
 from planner.cli.outlook import contenders, outlook
 from planner.display import certificate, drafting_words, printed, render, summary
@@ -27,25 +27,9 @@ from planner.optimizer import (
     step_costs,
 )
 from planner.profile import OptimalAcceptance, PromptOptimum, Sampling
-from planner.report import Baseline
 from tests.optimizer import factory
-from tests.vocabulary import samples
 
-SMALL = {"counts": (1, 2, 3, 4, 6, 8)}
-
-
-def vectors(seed, mean, num_prompts=6):
-    rng = np.random.default_rng(seed)
-    return [np.clip(rng.normal(mean, 0.03), 0, 1).tolist() for _ in range(num_prompts)]
-
-
-def two_verifiers(**costs):
-    """rrsw a little better than naive on the same prompts; no traces."""
-    entries = [
-        factory.positional(vectors(0, [0.6, 0.15, 0.05])),
-        factory.positional(vectors(0, [0.5, 0.15, 0.05]), verifier="naive"),
-    ]
-    return factory.profile(entries, [factory.costs(**(SMALL | {"spread": 0.1} | costs))])
+from .profiles import SMALL, two_verifiers, vectors
 
 
 def optimal(acceptance, *, replacement, num_positions, num_prompts=2):
@@ -376,53 +360,6 @@ def test_a_profile_with_siblings_is_drawn(tmp_path):
 )  # fmt: skip
 def test_a_chain_is_never_said_to_be_longer_than_it_may_get(settings, words):
     assert drafting_words(DynamicDrafting(**settings)) == words
-
-
-def run_of(plan: Plan, **conditions) -> Report:
-    """A report of `plan`, run from a prompt of 4 tokens to 7, under the plan's own conditions but
-    for those given."""
-    content = samples.report_content() | {"plan": plan.model_dump(mode="json")}
-    content["machine"] = plan.made_from.machine.model_dump() | conditions.get("machine", {})
-    content["execution"] = plan.made_from.execution.model_dump() | conditions.get("execution", {})
-    return Report.parse(content, "sample")
-
-
-def test_a_report_says_under_which_other_conditions_its_plan_was_made():
-    plan = solve(two_verifiers())
-    at = plan.made_from.model_copy(update={"context": 5})
-    plan = plan.model_copy(update={"made_from": at})
-    assert "differs" not in render(run_of(plan))
-    other = run_of(plan, machine={"num_threads": 7}, execution={"dtype": "bfloat16"})
-    assert "differs  predicted for float32, 1 thread; run with bfloat16, 7 threads\n" in (
-        render(other) + "\n"
-    )
-    for context, outside in ((3, True), (4, False), (7, False), (8, True)):
-        moved = plan.model_copy(update={"made_from": at.model_copy(update={"context": context})})
-        words = f"differs  predicted for context {context}; run with contexts 4 to 7"
-        assert (words in render(run_of(moved))) == outside
-    bare = plan.model_copy(update={"predicted": None})
-    assert "differs" not in render(run_of(bare, execution={"dtype": "bfloat16"}))
-
-
-@pytest.mark.parametrize(
-    ("ratio", "told"), [(1.14, False), (1.16, True), (0.88, False), (0.86, True)]
-)
-def test_a_report_says_where_steps_took_another_time_than_predicted(ratio, told):
-    report = run_of(solve(two_verifiers()))
-    measured, predicted = report.measured, report.plan.predicted
-    ms_per_token = ratio * predicted.step_ms.value / measured.tokens_per_step
-    alone = 2 * predicted.autoregressive_ms.value
-    report = report.model_copy(
-        update={
-            "measured": measured.model_copy(update={"ms_per_token": ms_per_token}),
-            "baseline": Baseline(num_tokens=8, ms_per_token=alone, speedup=predicted.speedup),
-        }
-    )
-    words = f"pace     steps took {ratio:.2f} times what was predicted"
-    assert (f"{words}, the target alone 2.00 times; if" in render(report)) == told
-    assert (f"{words}; if" in render(report.model_copy(update={"baseline": None}))) == told
-    unknown = report.plan.model_copy(update={"predicted": None})
-    assert "pace" not in render(report.model_copy(update={"plan": unknown}))
 
 
 def test_a_plan_without_reach_is_shown_and_drawn(tmp_path):

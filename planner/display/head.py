@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .display import Shown, printed, table
-from .head import STOPPING_RULES, HeadCard, HeadEvaluation
+from ..head import STOPPING_RULES, HeadCard, HeadEvaluation
+from .tables import Shown, printed, table
 
 
 def render_head(card: HeadCard) -> str:

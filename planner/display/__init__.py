@@ -1,0 +1,19 @@
+"""What documents look like in a terminal."""
+
+from .documents import render, show_profile
+from .head import render_head
+from .tables import Shown, printed, table
+from .words import certificate, drafting_words, percent, summary
+
+__all__ = [
+    "Shown",
+    "certificate",
+    "drafting_words",
+    "percent",
+    "printed",
+    "render",
+    "render_head",
+    "show_profile",
+    "summary",
+    "table",
+]

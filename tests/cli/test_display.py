@@ -1,0 +1,71 @@
+"""What profiles and reports say beside their tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner import Plan, Profile, Report
+from planner.display import render
+from planner.optimizer import solve
+from planner.report import Baseline
+from tests.vocabulary import samples
+
+from .profiles import two_verifiers
+
+
+def run_of(plan: Plan, **conditions) -> Report:
+    """A report of `plan`, run from a prompt of 4 tokens to 7, under the plan's own conditions but
+    for those given."""
+    content = samples.report_content() | {"plan": plan.model_dump(mode="json")}
+    content["machine"] = plan.made_from.machine.model_dump() | conditions.get("machine", {})
+    content["execution"] = plan.made_from.execution.model_dump() | conditions.get("execution", {})
+    return Report.parse(content, "sample")
+
+
+def test_a_report_says_under_which_other_conditions_its_plan_was_made():
+    plan = solve(two_verifiers())
+    at = plan.made_from.model_copy(update={"context": 5})
+    plan = plan.model_copy(update={"made_from": at})
+    assert "differs" not in render(run_of(plan))
+    other = run_of(plan, machine={"num_threads": 7}, execution={"dtype": "bfloat16"})
+    assert "differs  predicted for float32, 1 thread; run with bfloat16, 7 threads\n" in (
+        render(other) + "\n"
+    )
+    for context, outside in ((3, True), (4, False), (7, False), (8, True)):
+        moved = plan.model_copy(update={"made_from": at.model_copy(update={"context": context})})
+        words = f"differs  predicted for context {context}; run with contexts 4 to 7"
+        assert (words in render(run_of(moved))) == outside
+    bare = plan.model_copy(update={"predicted": None})
+    assert "differs" not in render(run_of(bare, execution={"dtype": "bfloat16"}))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "told"), [(1.14, False), (1.16, True), (0.88, False), (0.86, True)]
+)
+def test_a_report_says_where_steps_took_another_time_than_predicted(ratio, told):
+    report = run_of(solve(two_verifiers()))
+    measured, predicted = report.measured, report.plan.predicted
+    ms_per_token = ratio * predicted.step_ms.value / measured.tokens_per_step
+    alone = 2 * predicted.autoregressive_ms.value
+    report = report.model_copy(
+        update={
+            "measured": measured.model_copy(update={"ms_per_token": ms_per_token}),
+            "baseline": Baseline(num_tokens=8, ms_per_token=alone, speedup=predicted.speedup),
+        }
+    )
+    words = f"pace     steps took {ratio:.2f} times what was predicted"
+    assert (f"{words}, the target alone 2.00 times; if" in render(report)) == told
+    assert (f"{words}; if" in render(report.model_copy(update={"baseline": None}))) == told
+    unknown = report.plan.model_copy(update={"predicted": None})
+    assert "pace" not in render(report.model_copy(update={"plan": unknown}))
+
+
+@pytest.mark.parametrize(("ratio", "told"), [(1.24, False), (1.26, True)])
+def test_a_profile_says_where_the_same_passes_took_different_times(ratio, told):
+    """Most of them did; of the worst the quartiles are named."""
+    content = samples.profile_content()
+    verify = content["costs"][0]["verify"]
+    verify["high_ms"] = [low * ratio for low in verify["low_ms"]]
+    verify["high_ms"][2] = verify["low_ms"][2] * 2
+    words = "unsteady: a quarter of the passes over 4 nodes took at most 1.35 ms, a quarter at "
+    assert (words in render(Profile.parse(content, "sample"))) == told
