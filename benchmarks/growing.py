@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ from hashlib import sha256
 from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,7 @@ from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts
 
 from .growing_times import Effort, Timed, decoder_of, times_of
-from .marks import add_outputs, publish
+from .marks import add_outputs, folder_beside, publish
 from .regret_times import SHAPES, TEMPERATURES
 from .truth import log_error, models
 
@@ -306,17 +304,10 @@ def main() -> None:
         help="stop before tokens are counted; the same command without it goes on from there",
     )  # fmt: skip
     arguments = parser.parse_args()
-    output = arguments.output
-    if output is None:
-        with TemporaryDirectory() as folder:
-            run(arguments, Path(folder))
-        return
-    folder = output.parent / f".{output.name}.kept"
-    folder.mkdir(parents=True, exist_ok=True)
-    run(arguments, folder)
-    if not arguments.times_only:
-        discard_pieces(output)
-        shutil.rmtree(folder)
+    with folder_beside(arguments.output, keep=arguments.times_only) as folder:
+        run(arguments, folder)
+    if arguments.output and not arguments.times_only:
+        discard_pieces(arguments.output)
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> None:

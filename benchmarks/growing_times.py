@@ -160,6 +160,33 @@ def head_of_pair(
     return ScoringHead(load_head(path, draft.info, sampling), file)
 
 
+SOLVED: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "best fixed tree": ("fixed", "tree", ()),
+    "best chain": ("chain", "tree", ()),
+    "dyspec, greedy": ("dyspec", "dyspec-greedy", ()),
+    "dyspec, threshold": ("dyspec", "dyspec-threshold", ()),
+    "specdecpp, trained head": ("specdecpp", "stopping", ("head",)),
+    "specdecpp, no head": ("specdecpp", "stopping", SCORES),
+    "assisted": ("assisted", "dynamic", ()),
+    "price": ("price", "price", ()),
+}
+"""Solver, kind of drafting and scores that count, any if none are named, by entrant's name."""
+
+
+def best_of(profile: Profile, temperature: float, name: str) -> Candidate | None:
+    """What the planner holds for the best of one row of `SOLVED`; None where it has none."""
+    solver, kind, scores = SOLVED[name]
+    return next(
+        (
+            candidate
+            for candidate in rank_candidates(profile, solver=solver, temperature=temperature)
+            if candidate.speculates and candidate.drafting.kind == kind
+            and (not scores or getattr(candidate.drafting, "score", "") in scores)
+        ),
+        None,
+    )  # fmt: skip
+
+
 def entrants(profile: Profile, temperature: float) -> list[Entrant]:
     """Everything that takes part at one temperature."""
     sampling = Sampling(temperature=temperature)
@@ -167,27 +194,7 @@ def entrants(profile: Profile, temperature: float) -> list[Entrant]:
     def plan(verifier: str, drafting: Drafting, predicted: Predicted | None = None) -> Plan:
         return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
 
-    def best(solver: str, kind: str, *scores: str) -> Candidate | None:
-        return next(
-            (
-                candidate
-                for candidate in rank_candidates(profile, solver=solver, temperature=temperature)
-                if candidate.speculates and candidate.drafting.kind == kind
-                and (not scores or getattr(candidate.drafting, "score", "") in scores)
-            ),
-            None,
-        )  # fmt: skip
-
-    chosen = {
-        "best fixed tree": best("fixed", "tree"),
-        "best chain": best("chain", "tree"),
-        "dyspec, greedy": best("dyspec", "dyspec-greedy"),
-        "dyspec, threshold": best("dyspec", "dyspec-threshold"),
-        "specdecpp, trained head": best("specdecpp", "stopping", "head"),
-        "specdecpp, no head": best("specdecpp", "stopping", *SCORES),
-        "assisted": best("assisted", "dynamic"),
-        "price": best("price", "price"),
-    }
+    chosen = {name: best_of(profile, temperature, name) for name in SOLVED}
     found = [
         Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))
         for name, candidate in chosen.items()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from planner.schema import PlannerError, write_atomically
@@ -17,6 +20,24 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     """`-o FILE` and `--readme FILE`, for `publish`."""
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+
+
+@contextmanager
+def folder_beside(output: Path | None, *, keep: bool) -> Iterator[Path]:
+    """A folder for what is measured on the way to `output`.
+
+    keep  stop halfway: the same command given again finds there what it has; otherwise, and where
+          there is no output, it goes away when all is done
+    """
+    if output is None:
+        with TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    folder = output.parent / f".{output.name}.kept"
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+    if not keep:
+        shutil.rmtree(folder)
 
 
 def publish(

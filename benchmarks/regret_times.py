@@ -184,13 +184,16 @@ def facts_of(
     draft: LanguageModel,
     num_tokens: int,
     heads: Mapping[Sampling, ScoringHead] | None = None,
+    *,
+    prompts: str = "profile",
+    num_replayed: int = Settings.num_replayed,
 ) -> Profile:
     """The acceptance of a pair; its costs are measured by `at_shapes`."""
     settings = Settings(
         samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
-        contexts=(CONTEXT,), repeats=2, num_tokens=num_tokens,
+        contexts=(CONTEXT,), repeats=2, num_tokens=num_tokens, num_replayed=num_replayed,
     )  # fmt: skip
-    return measure_profile(target, draft, load_prompts("profile"), settings, heads=heads)
+    return measure_profile(target, draft, load_prompts(prompts), settings, heads=heads)
 
 
 def at_shapes(

@@ -1,0 +1,232 @@
+"""Are the settings of growing trees set well?
+
+    python -m benchmarks.knobs [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
+
+For each embedded pair, shape and temperature the planner sets the knobs of every rule from a
+profile of the profiling prompts.  Then trees are recorded on other prompts, and the rules play on
+them with the planner's settings and with every point of a grid: all on the very same drafts, at the
+very same measured times, so that small differences show.  The grid is tuned on one half of these
+prompts and compared on the other, and the other way round; beside that stands its best point on the
+very prompts by which it is compared, which nobody who tunes can know.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby, product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from planner.drafting import (
+    Drafting,
+    GreedyDrafting,
+    PriceDrafting,
+    StoppingDrafting,
+    ThresholdDrafting,
+)
+from planner.optimizer import Played, replays_of, step_costs
+from planner.optimizer.replay import Replays, covers
+from planner.profile import Profile, Sampling
+
+from .growing_times import best_of
+from .marks import add_outputs, folder_beside, publish
+from .regret_times import SHAPES, TEMPERATURES, at_shapes, draft_of, facts_of, one_thread, target_of
+
+NUM_TUNED = 64
+"""Prompts on which the grids are tuned and compared."""
+SIZES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
+DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
+THRESHOLDS = tuple(round(0.02 * place, 2) for place in range(1, 46))
+REJECTIONS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+PRICE_FACTORS = (0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5)
+NODE_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+
+
+def budgets(planned: Drafting) -> Iterator[Drafting]:
+    assert isinstance(planned, GreedyDrafting)
+    for num_nodes, max_depth in product(SIZES, DEPTHS):
+        if max_depth < num_nodes:
+            yield planned.model_copy(update={"num_nodes": num_nodes, "max_depth": max_depth})
+
+
+def thresholds(planned: Drafting) -> Iterator[Drafting]:
+    assert isinstance(planned, ThresholdDrafting)
+    for threshold in THRESHOLDS:
+        yield planned.model_copy(update={"threshold": threshold})
+
+
+def stops(planned: Drafting) -> Iterator[Drafting]:
+    assert isinstance(planned, StoppingDrafting)
+    for threshold, max_depth in product(REJECTIONS, DEPTHS):
+        yield planned.model_copy(update={"threshold": threshold, "max_depth": max_depth})
+
+
+def prices(planned: Drafting) -> Iterator[Drafting]:
+    assert isinstance(planned, PriceDrafting)
+    for factor, node_price in product(PRICE_FACTORS, NODE_PRICES):
+        price = factor * planned.price_per_ms
+        yield planned.model_copy(update={"price_per_ms": price, "node_price": node_price})
+
+
+KNOBS: dict[str, tuple[Callable[[Drafting], Iterator[Drafting]], tuple[str, ...]]] = {
+    "dyspec, greedy": (budgets, ("num_nodes", "max_depth")),
+    "dyspec, threshold": (thresholds, ("threshold",)),
+    "specdecpp, no head": (stops, ("threshold", "max_depth")),
+    "price": (prices, ("price_per_ms", "node_price")),
+}
+"""Grids around what is planned, and the fields that they set, by the name of what is planned."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rule at one pair, shape and temperature."""
+
+    pair: str
+    shape: str
+    temperature: float
+    rule: str
+    planned: str
+    """The settings."""
+    best: str
+    """Those that no setting of the grid beats on these prompts."""
+    num_settings: int
+    over_tuned: float
+    """By which fraction the planned ones are faster than tuned ones."""
+    over_tuned_error: float
+    """Standard error, over prompts, which all played."""
+    over_best: float
+    """The same against the best in hindsight."""
+
+    @property
+    def cell(self) -> str:
+        return f"{self.over_tuned:+.1%} ± {self.over_tuned_error:.1%} ({self.over_best:+.1%})"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """All rows, in Markdown, and what they say."""
+    rules = list(dict.fromkeys(row.rule for row in rows))
+    lines = ["| pair | shape | T | " + " | ".join(rules) + " |", "|---" * (3 + len(rules)) + "|"]
+    for place, group in groupby(rows, lambda row: (row.pair, row.shape, row.temperature)):
+        cells = {row.rule: row.cell for row in group}
+        pair, shape, temperature = place
+        words = [pair, shape or "as it is", f"{temperature:g}"]
+        lines.append("| " + " | ".join([*words, *(cells.get(rule, "–") for rule in rules)]) + " |")
+    lines.append("")
+    for rule in rules:
+        gains = [row.over_tuned for row in rows if row.rule == rule]
+        luck = [row.over_best for row in rows if row.rule == rule]
+        lines.append(
+            f"- `{rule}`: at most 1 % slower than tuned in {sum(each >= -0.01 for each in gains)} "
+            f"of {len(gains)}, on average {np.mean(gains):+.1%}, worst {min(gains):+.1%}; than the "
+            f"best in hindsight on average {np.mean(luck):+.1%}, worst {min(luck):+.1%}."
+        )
+    return "\n".join(lines)
+
+
+def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
+    """The rows of a saved run."""
+    return [Row(**row) for row in content]
+
+
+def compared(
+    pair: str, shape: str, temperature: float, rule: str, place: Path, other: Path
+) -> Row | None:
+    """What is planned from one profile against a grid on the trees recorded in the other one."""
+    profile, others = Profile.load(place), Profile.load(other)
+    candidate = best_of(profile, temperature, rule)
+    replays = replays_of(others, Sampling(temperature=temperature), "rrsw")
+    if candidate is None or replays is None:
+        return None
+    costs = step_costs(profile, verifier=candidate.verifier).growing()
+    variants, fields = KNOBS[rule]
+
+    def best(replays: Replays) -> Drafting:
+        def rate(drafting: Drafting) -> float:
+            tally = replays.play(drafting)
+            return Played(tally, costs).tokens_per_ms if covers(tally, costs) else -np.inf
+
+        return max(grid, key=rate)
+
+    def words(drafting: Drafting) -> str:
+        return ", ".join(f"{getattr(drafting, field):.3g}" for field in fields)
+
+    grid = [candidate.drafting, *variants(candidate.drafting)]
+    hindsight = best(replays)
+    crossed = [best(replays.half(1)), best(replays.half(0))]
+    mine, most = (Played(replays.play(each), costs) for each in (candidate.drafting, hindsight))
+    tuned = replays.played_by_halves(crossed, costs)
+    if tuned is None:  # one half's best asks on the other for a pass that was not timed
+        return None
+    return Row(
+        pair, shape, temperature, rule, words(candidate.drafting), words(hindsight), len(grid),
+        mine.tokens_per_ms / tuned.tokens_per_ms - 1,
+        float((np.log(rates(mine)) - np.log(rates(tuned))).std()),
+        mine.tokens_per_ms / most.tokens_per_ms - 1,
+    )  # fmt: skip
+
+
+def rates(played: Played) -> np.ndarray:
+    """float64 [2000]: tokens per millisecond, by bootstrap sample of the prompts."""
+    return played.samples() / played.step_samples()
+
+
+def profiles_of(
+    pair: str, shapes: Sequence[str], repeats: int, num_profiled: int, folder: Path
+) -> tuple[dict[str, Path], Path]:
+    """Where profiles of the profiling prompts lie, by shape, and one of the others; measured where
+    they do not yet."""
+    places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}
+    other = folder / f"{pair}-others.json"
+    draft, small = draft_of(pair), target_of("")
+    if not all(place.exists() for place in places.values()):
+        facts = facts_of(small, draft, num_profiled)
+        with one_thread():
+            targets = {shape: target_of(shape) for shape in shapes}
+            profiles = at_shapes(facts, targets, draft, repeats)
+        for shape, profile in profiles.items():
+            profile.save(places[shape])
+    if not other.exists():
+        facts_of(small, draft, num_profiled, prompts="evaluation", num_replayed=NUM_TUNED).save(
+            other
+        )
+    return places, other
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_outputs(parser)
+    parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
+    parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
+    parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
+    parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that plan and play")
+    parser.add_argument("--profiles-only", action="store_true", help="stop when these are measured")
+    arguments = parser.parse_args()
+    pairs, shapes = arguments.pair or ["distilled", "plain"], arguments.shape or SHAPES
+    with folder_beside(arguments.output, keep=arguments.profiles_only) as folder:
+        measured = {
+            pair: profiles_of(pair, shapes, arguments.repeats, arguments.num_profiled, folder)
+            for pair in pairs
+        }
+        if arguments.profiles_only:
+            return
+        with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+            running = [
+                pool.submit(compared, pair, shape, temperature, rule, places[shape], other)
+                for pair, (places, other) in measured.items()
+                for shape, temperature, rule in product(shapes, TEMPERATURES, KNOBS)
+            ]
+            rows = [row for each in tqdm(running, "settings") if (row := each.result())]
+    print(table(rows))
+    publish(rows, table(rows), "knobs", arguments.output, arguments.readme)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Planned settings against tuned ones, on the same drafts, no grid being tuned where it is judged."""
+
+import numpy as np
+import pytest
+
+from benchmarks import knobs
+from benchmarks.growing_times import best_of
+from planner import PlannerError
+from planner.optimizer import Played, replays_of, step_costs
+from planner.profile import Sampling
+
+from .optimizer import factory
+from .optimizer.recorded_trees import in_profile, made_up
+
+LENGTHS = (70, 50, 60, 64)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Two profiles: the same costs, other texts."""
+    folder = tmp_path_factory.mktemp("profiles")
+    rng = np.random.default_rng(0)
+    rows = [rng.dirichlet([1.5, 0.5, 0.2, 0.8], size=60)[:, :3] for _ in range(6)]
+    costs = factory.costs(
+        verify=lambda n: 10 + n / 2, draft=lambda width: 0.5 + width / 32, counts=range(1, 33)
+    )
+    found = []
+    for seed in (0, 1):
+        replays = made_up(seed, lengths=LENGTHS, num_expanded=14)
+        profile = in_profile(factory.profile([factory.traced(rows)], [costs]), replays)
+        found.append(folder / f"{seed}.json")
+        profile.save(found[-1])
+    return found
+
+
+@pytest.mark.parametrize("rule", knobs.KNOBS)
+def test_the_grid_is_tuned_on_the_other_half(places, rule):
+    row = knobs.compared("plain", "", 0.6, rule, *places)
+    profile, others = (knobs.Profile.load(place) for place in places)
+    planned = best_of(profile, 0.6, rule)
+    variants, fields = knobs.KNOBS[rule]
+    grid = [planned.drafting, *variants(planned.drafting)]
+    costs = step_costs(profile, verifier=planned.verifier).growing()
+    replays = replays_of(others, Sampling(temperature=0.6), "rrsw")
+
+    def spent(drafting, texts):
+        """(tokens, milliseconds)"""
+        played = Played(texts.play(drafting), costs)
+        return played.tally.tokens.sum(), played.step.ms * played.tally.rounds.sum()
+
+    def rate(drafting, texts):
+        try:
+            tokens, ms = spent(drafting, texts)
+        except PlannerError:  # larger than what was timed
+            return -np.inf
+        return tokens / ms
+
+    mine = rate(planned.drafting, replays)
+    rates = [rate(each, replays) for each in grid]
+    assert row.num_settings == len(grid)
+    assert row.over_best == pytest.approx(mine / max(rates) - 1)
+    assert row.best == ", ".join(
+        f"{getattr(grid[int(np.argmax(rates))], field):.3g}" for field in fields
+    )
+    half = [replays.half(which) for which in (0, 1)]
+    tuned = [max(grid, key=lambda each, which=which: rate(each, half[which])) for which in (1, 0)]
+    tokens, ms = np.sum([spent(each, part) for each, part in zip(tuned, half, strict=True)], axis=0)
+    assert row.over_tuned == pytest.approx(mine / (tokens / ms) - 1)
+    assert row.over_best <= 0 < row.over_tuned_error
+    assert f"{row.over_tuned:+.1%}" in knobs.table([row])
+    assert knobs.rows_of_json([vars(row)]) == [row]
