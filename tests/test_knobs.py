@@ -1,4 +1,4 @@
-"""Planned settings against tuned ones, on the same drafts, no grid being tuned where it is judged."""
+"""Planned settings against tuned ones on the same drafts, no grid tuned where it is judged."""
 
 import numpy as np
 import pytest
