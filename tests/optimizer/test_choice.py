@@ -5,19 +5,13 @@ import pytest
 
 from planner import Plan, PlannerError, Tree
 from planner.optimizer import (
-    GROWING_SOLVERS,
     NO_SOLVER,
     SOLVERS,
     AcceptanceLaw,
     Estimates,
-    GrowthEstimates,
     Limits,
-    compare,
-    contests,
     expected_tokens,
-    priced_thresholds,
     rank_candidates,
-    ranked,
     recorded,
     solve,
     step_costs,
@@ -27,20 +21,8 @@ from planner.optimizer.best_first import BestFirst
 from planner.plan import VERIFIER_TRAITS
 
 from . import factory
-from .recorded_trees import HEAD, in_profile, made_up
+from .choosing import VECTOR, made, random_traces
 from .twins import all_trees, product_sum
-
-VECTOR = [0.55, 0.05, 0.15, 0.0, 0.1]
-
-
-def made(*all_costs, entries=None):
-    return factory.profile(entries or [factory.positional([VECTOR, VECTOR])], all_costs)
-
-
-def random_traces(seed, verifier, *, scale=1.0, temperature=0.6):
-    rng = np.random.default_rng(seed)
-    rows = [rng.dirichlet([1.5, 0.5, 0.2, 0.8], size=60)[:, :3] * scale for _ in range(6)]
-    return factory.traced(rows, verifier=verifier, temperature=temperature)
 
 
 def rate(costs, tree, acceptance):
@@ -394,177 +376,3 @@ def test_what_cannot_be_had_is_refused_with_what_there_is(wishes, fault):
 
 def test_lone_root_is_always_among_the_candidates():
     assert any(c.tree == Tree([-1]) for c in rank_candidates(made(), solver="chain"))
-
-
-# ------------------------------------------------------------- trees that grow
-
-
-GROWN = ("dyspec", "specdecpp", "assisted", "price")
-
-
-@pytest.fixture(scope="module")
-def growing():
-    """Traces and recorded trees of a draft that is right about itself."""
-    replays = made_up(0, lengths=(70, 50, 60, 64), num_expanded=14)
-    costs = factory.costs(verify=lambda n: 10 + n / 2, draft=lambda width: 0.5 + width / 32,
-                          counts=range(1, 17))  # fmt: skip
-    return in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
-
-
-def test_every_growing_solver_is_graded_beside_the_trees(growing):
-    candidates = rank_candidates(growing)
-    assert {c.solver for c in candidates} == {NO_SOLVER, *SOLVERS, *GROWING_SOLVERS}
-    assert {c.solver for c in candidates if c.grows} == set(GROWN)
-    rates = [candidate.tokens_per_ms for candidate in candidates]
-    assert rates == sorted(rates, reverse=True)
-    for c in candidates:
-        if c.grows:
-            assert c.predicted.steps.mean_nodes <= c.drafting.most_nodes
-            assert sum(c.predicted.steps.nodes) == pytest.approx(1, abs=1e-3)
-            assert c.predicted.reach is None
-
-
-@pytest.mark.parametrize("solver", ["grown", *GROWN])
-def test_a_growing_solver_can_be_asked_for(growing, solver):
-    plan = solve(growing, solver=solver)
-    assert not plan.speculates or plan.grows
-    assert Plan.model_validate(plan.model_dump()) == plan
-    for candidate in rank_candidates(growing, solver=solver):
-        assert candidate.grows or not candidate.speculates
-
-
-def test_fixed_trees_can_be_asked_for(growing):
-    candidates = rank_candidates(growing, solver="fixed")
-    assert not any(candidate.grows for candidate in candidates)
-    assert solve(growing, solver="fixed").tree.num_nodes >= 1
-
-
-def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
-    """tokens(control by traces) x played(grown) / played(control), the grown settings of either
-    half of the texts being those that the other half proposes."""
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
-    fixed = [c for c in contest.candidates if c.speculates and not c.grows]
-    control = max(fixed, key=lambda c: c.tokens_per_ms)
-    best = max((c for c in contest.candidates if not c.grows), key=lambda c: c.tokens_per_ms)
-    replays = contest.replays
-    for name, solver in GROWING_SOLVERS.items():
-        halves = [
-            solver.propose(
-                GrowthEstimates(replays.half(which), contest.costs, best.tokens_per_ms, 4),
-                contest.limits,
-            )
-            for which in (0, 1)
-        ]
-        for key in halves[0]:
-            tallies = [replays.half(which).play(halves[1 - which][key]) for which in (0, 1)]
-            tokens, rounds = (sum(each[i].sum() for each in tallies) for i in (0, 1))
-            beside = replays.play(control.drafting)
-            ratio = tokens / rounds / (beside.tokens.sum() / beside.rounds.sum())
-            expected = control.tokens_per_step.value * ratio
-            assert any(
-                c.tokens_per_step.value == pytest.approx(expected, rel=1e-12)
-                for c in contest.candidates if c.solver == name
-            )  # fmt: skip
-
-
-def test_a_heads_chains_pay_for_its_word():
-    """The head's candidate costs its own passes, the others the passes of growing trees."""
-    replays = made_up(0, lengths=(70, 50, 60, 64), num_expanded=14, scores=True)
-    plain, grown, scored = 0.5, 0.7, 0.9
-    costs = factory.costs(verify=lambda n: 10, draft=lambda w: plain, counts=range(1, 17))
-    costs = costs.model_copy(
-        update={
-            "draft_grown": factory.curve(range(1, 17), lambda w: grown),
-            "draft_scored": {HEAD.sha256: factory.curve([1], lambda w: scored)},
-        }
-    )
-    profile = in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
-    found = {
-        candidate.drafting.score: candidate
-        for candidate in rank_candidates(profile, solver="specdecpp")
-        if candidate.speculates
-    }
-    assert len(found) == 2
-    assert found["head"].drafting.head == HEAD
-    for score, candidate in found.items():
-        steps = candidate.predicted.steps
-        drafted = sum(steps.nodes[2:])  # by the share of steps that draft, as does the overhead
-        passes = steps.draft_passes * (scored if score == "head" else grown)
-        expected = 10 + passes + 0.1 * drafted
-        assert candidate.step_ms.value == pytest.approx(expected, rel=1e-3)
-    assert solve(profile, solver="specdecpp").drafting in [c.drafting for c in found.values()]
-
-
-def test_fixed_trees_of_more_children_than_were_recorded_do_not_stop_growing_ones():
-    """They are no control, and compared with growing ones text by text they cannot be."""
-    narrow = made_up(0, lengths=(70, 50, 60, 64), num_expanded=14, num_children=2)
-    flat = np.full((60, 6), 0.15)
-    wide = factory.traced([flat + 0.005 * i for i in range(3)])
-    costs = factory.costs(verify=lambda n: 10 + n / 50, counts=range(1, 17))
-    profile = in_profile(factory.profile([wide], [costs]), narrow)
-    held = contests(profile, sampling=profile.acceptance[0].sampling)
-    candidates = ranked(held)
-    assert candidates[0].drafting.most_children > 2
-    grown = next(c for c in candidates if c.grows)
-    ratio = compare(candidates[0], grown, held).speed
-    assert ratio.low < ratio.value < ratio.high
-
-
-@pytest.mark.parametrize("max_nodes", [1, 2, 5])
-@pytest.mark.parametrize("max_depth", [0, 1, 3])
-def test_growing_trees_stay_within_the_limits(growing, max_nodes, max_depth):
-    for c in rank_candidates(growing, solver="grown", max_nodes=max_nodes, max_depth=max_depth):
-        if c.grows:
-            assert c.played.tally.sizes[:, max_nodes + 1 :].sum() == 0
-            assert c.played.tally.depths[:, max_depth + 1 :].sum() == 0
-
-
-def test_the_same_trees_give_the_same_growing_plan(growing):
-    plans = [solve(growing, solver="price").model_dump(exclude={"made_from"}) for _ in range(2)]
-    assert plans[0] == plans[1]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"solver": "luck"}, "expected auto or one of fixed, grown, "),
-        ({"solver": "price", "max_nodes": 0}, "max_nodes: got 0"),
-        ({"solver": "price", "max_nodes": 99}, "up to 16 nodes"),
-    ],
-)
-def test_what_cannot_be_grown_is_said_in_one_line(growing, change, words):
-    with pytest.raises(PlannerError, match=words) as caught:
-        solve(growing, **change)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_profile_without_recorded_trees_says_so():
-    bare = made(entries=[random_traces(0, "rrsw"), random_traces(1, "kseq")])
-    with pytest.raises(PlannerError, match="holds no recorded trees"):
-        solve(bare, solver="dyspec")
-    with pytest.raises(PlannerError, match="'kseq', which cannot serve trees that grow"):
-        solve(bare, solver="dyspec", verifier="kseq")
-    assert not solve(bare).grows
-
-
-def test_growing_trees_are_compared_on_the_same_texts(growing):
-    held = contests(growing, sampling=growing.acceptance[0].sampling)
-    candidates = ranked(held)
-    grown = next(c for c in candidates if c.solver == "price")
-    fixed = next(c for c in candidates if c.solver == "sequoia")
-    there, back = compare(grown, fixed, held), compare(fixed, grown, held)
-    assert there.speed.value == pytest.approx(grown.tokens_per_ms / fixed.tokens_per_ms)
-    assert there.speed.value == pytest.approx(1 / back.speed.value)
-    for ratio in (there.tokens_per_step, there.step_ms, there.speed):
-        assert ratio.low <= ratio.value <= ratio.high
-    itself = compare(grown, grown, held)
-    assert itself.speed.model_dump() == pytest.approx({"value": 1, "low": 1, "high": 1})
-
-
-def test_thresholds_of_the_papers_at_the_plans_price(growing):
-    """t' = 1/2 ms a node and .1 ms overhead: C = price / 2."""
-    plan = solve(growing, solver="sequoia")
-    priced = priced_thresholds(growing, plan)
-    assert priced.dyspec == pytest.approx(priced.price_per_ms * 0.5, abs=1e-4)
-    assert 0 < priced.specdecpp < 1
-    assert priced_thresholds(made(entries=[random_traces(0, "rrsw")]), plan) is None
