@@ -9,6 +9,7 @@ from planner.optimizer import (
     NO_SOLVER,
     SOLVERS,
     GrowthEstimates,
+    Played,
     compare,
     contests,
     priced_thresholds,
@@ -16,6 +17,7 @@ from planner.optimizer import (
     ranked,
     solve,
 )
+from planner.optimizer.dyspec import THRESHOLDS
 
 from . import factory
 from .choosing import made, random_traces
@@ -87,6 +89,19 @@ def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
                 c.tokens_per_step.value == pytest.approx(expected, rel=1e-12)
                 for c in contest.candidates if c.solver == name
             )  # fmt: skip
+
+
+def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(growing):
+    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    estimates = GrowthEstimates(contest.replays, contest.costs, 0.1, 4)
+    planned = GROWING_SOLVERS["dyspec"].propose(estimates, contest.limits)["threshold"]
+    assert planned.max_depth == contest.limits.max_depth
+
+    def rate(threshold):
+        played = contest.replays.play(planned.model_copy(update={"threshold": threshold}))
+        return Played(played, contest.costs).tokens_per_ms
+
+    assert rate(planned.threshold) >= max(map(rate, THRESHOLDS)) > min(map(rate, THRESHOLDS))
 
 
 def test_a_heads_chains_pay_for_its_word():
