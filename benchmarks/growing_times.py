@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -160,31 +160,25 @@ def head_of_pair(
     return ScoringHead(load_head(path, draft.info, sampling), file)
 
 
-SOLVED: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "best fixed tree": ("fixed", "tree", ()),
-    "best chain": ("chain", "tree", ()),
-    "dyspec, greedy": ("dyspec", "dyspec-greedy", ()),
-    "dyspec, threshold": ("dyspec", "dyspec-threshold", ()),
-    "specdecpp, trained head": ("specdecpp", "stopping", ("head",)),
-    "specdecpp, no head": ("specdecpp", "stopping", SCORES),
-    "assisted": ("assisted", "dynamic", ()),
-    "price": ("price", "price", ()),
+SOLVED: dict[str, Callable[[Drafting], bool]] = {
+    "best fixed tree": lambda drafting: drafting.kind == "tree",
+    "best chain": lambda drafting: drafting.kind == "tree" and drafting.most_children == 1,
+    "dyspec, greedy": lambda drafting: drafting.kind == "dyspec-greedy",
+    "dyspec, threshold": lambda drafting: drafting.kind == "dyspec-threshold",
+    "specdecpp, trained head": lambda drafting: (
+        drafting.kind == "stopping" and drafting.score == "head"
+    ),
+    "specdecpp, no head": lambda drafting: drafting.kind == "stopping" and drafting.score in SCORES,
+    "assisted": lambda drafting: drafting.kind == "dynamic",
+    "price": lambda drafting: drafting.kind == "price",
 }
-"""Solver, kind of drafting and scores that count, any if none are named, by entrant's name."""
+"""What the planner decides everything about: which candidates compete for a name."""
 
 
-def best_of(profile: Profile, temperature: float, name: str) -> Candidate | None:
-    """What the planner holds for the best of one row of `SOLVED`; None where it has none."""
-    solver, kind, scores = SOLVED[name]
-    return next(
-        (
-            candidate
-            for candidate in rank_candidates(profile, solver=solver, temperature=temperature)
-            if candidate.speculates and candidate.drafting.kind == kind
-            and (not scores or getattr(candidate.drafting, "score", "") in scores)
-        ),
-        None,
-    )  # fmt: skip
+def best_of(ranking: Sequence[Candidate], name: str) -> Candidate | None:
+    """The fastest that competes for a name of `SOLVED`; None where the planner has none."""
+    competing = (each for each in ranking if each.speculates and SOLVED[name](each.drafting))
+    return next(competing, None)
 
 
 def entrants(profile: Profile, temperature: float) -> list[Entrant]:
@@ -194,7 +188,8 @@ def entrants(profile: Profile, temperature: float) -> list[Entrant]:
     def plan(verifier: str, drafting: Drafting, predicted: Predicted | None = None) -> Plan:
         return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
 
-    chosen = {name: best_of(profile, temperature, name) for name in SOLVED}
+    ranking = rank_candidates(profile, temperature=temperature)
+    chosen = {name: best_of(ranking, name) for name in SOLVED}
     found = [
         Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))
         for name, candidate in chosen.items()

@@ -31,8 +31,15 @@ from planner.drafting import (
     StoppingDrafting,
     ThresholdDrafting,
 )
-from planner.optimizer import Played, replays_of, step_costs
-from planner.optimizer.replay import Replays, covers
+from planner.optimizer import (
+    Played,
+    Replays,
+    StepCosts,
+    rank_candidates,
+    replays_of,
+    step_costs,
+)
+from planner.optimizer.replay import covers
 from planner.profile import Profile, Sampling
 
 from .growing_times import best_of
@@ -135,21 +142,39 @@ def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
     return [Row(**row) for row in content]
 
 
-def compared(
-    pair: str, shape: str, temperature: float, rule: str, place: Path, other: Path
-) -> Row | None:
-    """What is planned from one profile against a grid on the trees recorded in the other one."""
-    profile, others = Profile.load(place), Profile.load(other)
-    candidate = best_of(profile, temperature, rule)
-    replays = replays_of(others, Sampling(temperature=temperature), "rrsw")
-    if candidate is None or replays is None:
-        return None
-    costs = step_costs(profile, verifier=candidate.verifier).growing()
-    variants, fields = KNOBS[rule]
+def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[Row]:
+    """What is planned from one profile, against grids on the trees recorded in the other one.
 
-    def best(replays: Replays) -> Drafting:
+    contest  pair, shape and temperature
+    """
+    profile, temperature = Profile.load(place), contest[2]
+    replays = replays_of(Profile.load(other), Sampling(temperature=temperature), "rrsw")
+    if replays is None:
+        return []
+    ranking, rows = rank_candidates(profile, temperature=temperature), []
+    for rule in KNOBS:
+        candidate = best_of(ranking, rule)
+        if candidate is not None:
+            costs = step_costs(profile, verifier=candidate.verifier).growing()
+            row = compared(contest, rule, candidate.drafting, replays, costs)
+            rows += [] if row is None else [row]
+    return rows
+
+
+def compared(
+    contest: tuple[str, str, float],
+    rule: str,
+    planned: Drafting,
+    replays: Replays,
+    costs: StepCosts,
+) -> Row | None:
+    """None where what is tuned on one half asks on the other for a pass that was not timed."""
+    variants, fields = KNOBS[rule]
+    grid = [planned, *variants(planned)]
+
+    def best(texts: Replays) -> Drafting:
         def rate(drafting: Drafting) -> float:
-            tally = replays.play(drafting)
+            tally = texts.play(drafting)
             return Played(tally, costs).tokens_per_ms if covers(tally, costs) else -np.inf
 
         return max(grid, key=rate)
@@ -157,15 +182,13 @@ def compared(
     def words(drafting: Drafting) -> str:
         return ", ".join(f"{getattr(drafting, field):.3g}" for field in fields)
 
-    grid = [candidate.drafting, *variants(candidate.drafting)]
     hindsight = best(replays)
-    crossed = [best(replays.half(1)), best(replays.half(0))]
-    mine, most = (Played(replays.play(each), costs) for each in (candidate.drafting, hindsight))
-    tuned = replays.played_by_halves(crossed, costs)
-    if tuned is None:  # one half's best asks on the other for a pass that was not timed
+    mine, most = (Played(replays.play(each), costs) for each in (planned, hindsight))
+    tuned = replays.played_by_halves([best(replays.half(1)), best(replays.half(0))], costs)
+    if tuned is None:
         return None
     return Row(
-        pair, shape, temperature, rule, words(candidate.drafting), words(hindsight), len(grid),
+        *contest, rule, words(planned), words(hindsight), len(grid),
         mine.tokens_per_ms / tuned.tokens_per_ms - 1,
         float((np.log(rates(mine)) - np.log(rates(tuned))).std()),
         mine.tokens_per_ms / most.tokens_per_ms - 1,
@@ -219,11 +242,11 @@ def main() -> None:
             return
         with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
             running = [
-                pool.submit(compared, pair, shape, temperature, rule, places[shape], other)
+                pool.submit(rows_of, (pair, shape, temperature), places[shape], other)
                 for pair, (places, other) in measured.items()
-                for shape, temperature, rule in product(shapes, TEMPERATURES, KNOBS)
+                for shape, temperature in product(shapes, TEMPERATURES)
             ]
-            rows = [row for each in tqdm(running, "settings") if (row := each.result())]
+            rows = [row for each in tqdm(running, "settings") for row in each.result()]
     print(table(rows))
     publish(rows, table(rows), "knobs", arguments.output, arguments.readme)
 

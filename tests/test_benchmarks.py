@@ -7,14 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import growing, growing_times, regret, side_by_side, truth
+from benchmarks import growing, growing_times, knobs, regret, side_by_side, truth
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
 from planner.drafting import ThresholdDrafting
 from planner.tree import Tree
 
 ROOT = Path(__file__).parent.parent
-TABLES = {"growing": growing, "planning": side_by_side, "regret": regret, "truth": truth}
+TABLES = {
+    "growing": growing,
+    "knobs": knobs,
+    "planning": side_by_side,
+    "regret": regret,
+    "truth": truth,
+}
 
 
 @pytest.mark.parametrize("name", TABLES)

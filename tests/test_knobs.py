@@ -5,8 +5,8 @@ import pytest
 
 from benchmarks import knobs
 from benchmarks.growing_times import best_of
-from planner import PlannerError
-from planner.optimizer import Played, replays_of, step_costs
+from planner import PlannerError, Profile
+from planner.optimizer import Played, rank_candidates, replays_of, step_costs
 from planner.profile import Sampling
 
 from .optimizer import factory
@@ -33,11 +33,16 @@ def places(tmp_path_factory):
     return found
 
 
+@pytest.fixture(scope="module")
+def rows(places):
+    return {row.rule: row for row in knobs.rows_of(("plain", "", 0.6), *places)}
+
+
 @pytest.mark.parametrize("rule", knobs.KNOBS)
-def test_the_grid_is_tuned_on_the_other_half(places, rule):
-    row = knobs.compared("plain", "", 0.6, rule, *places)
-    profile, others = (knobs.Profile.load(place) for place in places)
-    planned = best_of(profile, 0.6, rule)
+def test_the_grid_is_tuned_on_the_other_half(places, rows, rule):
+    row = rows[rule]
+    profile, others = (Profile.load(place) for place in places)
+    planned = best_of(rank_candidates(profile), rule)
     variants, fields = knobs.KNOBS[rule]
     grid = [planned.drafting, *variants(planned.drafting)]
     costs = step_costs(profile, verifier=planned.verifier).growing()
