@@ -28,7 +28,7 @@ from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
 from runtime.models import LanguageModel
 
-from .regret_times import TEMPERATURES, at_shapes, draft_of, facts_of, one_thread, target_of
+from .regret_times import TEMPERATURES, draft_of, one_thread, profiles_of, target_of
 from .truth import log_error
 
 THRESHOLDS = (0.1, 0.2, 0.4, 0.6)
@@ -113,7 +113,7 @@ def times_of(
 ) -> list[Timed]:
     """All entrants of one pair, timed.
 
-    folder  heads and times are kept there: called again, it continues with what it has
+    folder  heads, profiles and times are kept there: called again, it continues with what it has
     """
     kept = folder / f"{pair}.times"
     if kept.exists():
@@ -123,13 +123,11 @@ def times_of(
         Sampling(temperature=temperature): head_of_pair(pair, small, draft, temperature, folder)
         for temperature in TEMPERATURES
     }
-    facts = facts_of(small, draft, effort.num_profiled, heads)
     targets = {shape: target_of(shape) for shape in shapes}
-    with one_thread():
-        profiles = at_shapes(facts, targets, draft, effort.repeats, heads)
+    places = profiles_of(pair, shapes, effort.repeats, effort.num_profiled, folder, heads)
     contests = list(product(shapes, temperatures))
     with ProcessPoolExecutor(effort.jobs, mp_context=get_context("spawn")) as pool:
-        asked = [(profiles[shape], temperature) for shape, temperature in contests]
+        asked = [(places[shape], temperature) for shape, temperature in contests]
         found = list(pool.map(entrants, *zip(*asked, strict=True)))
     with one_thread():
         races = [
@@ -181,14 +179,14 @@ def best_of(ranking: Sequence[Candidate], name: str) -> Candidate | None:
     return next(competing, None)
 
 
-def entrants(profile: Profile, temperature: float) -> list[Entrant]:
+def entrants(profile: Path, temperature: float) -> list[Entrant]:
     """Everything that takes part at one temperature."""
     sampling = Sampling(temperature=temperature)
 
     def plan(verifier: str, drafting: Drafting, predicted: Predicted | None = None) -> Plan:
         return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
 
-    ranking = rank_candidates(profile, temperature=temperature)
+    ranking = rank_candidates(Profile.load(profile), temperature=temperature)
     chosen = {name: best_of(ranking, name) for name in SOLVED}
     found = [
         Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))

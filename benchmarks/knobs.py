@@ -44,7 +44,7 @@ from planner.profile import Profile, Sampling
 
 from .growing_times import best_of
 from .marks import add_outputs, folder_beside, publish
-from .regret_times import SHAPES, TEMPERATURES, at_shapes, draft_of, facts_of, one_thread, target_of
+from .regret_times import SHAPES, TEMPERATURES, draft_of, facts_of, profiles_of, target_of
 
 NUM_TUNED = 64
 """Prompts on which the grids are tuned and compared."""
@@ -200,26 +200,15 @@ def rates(played: Played) -> np.ndarray:
     return played.samples() / played.step_samples()
 
 
-def profiles_of(
-    pair: str, shapes: Sequence[str], repeats: int, num_profiled: int, folder: Path
-) -> tuple[dict[str, Path], Path]:
-    """Where profiles of the profiling prompts lie, by shape, and one of the others; measured where
-    they do not yet."""
-    places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}
-    other = folder / f"{pair}-others.json"
-    draft, small = draft_of(pair), target_of("")
-    if not all(place.exists() for place in places.values()):
-        facts = facts_of(small, draft, num_profiled)
-        with one_thread():
-            targets = {shape: target_of(shape) for shape in shapes}
-            profiles = at_shapes(facts, targets, draft, repeats)
-        for shape, profile in profiles.items():
-            profile.save(places[shape])
-    if not other.exists():
-        facts_of(small, draft, num_profiled, prompts="evaluation", num_replayed=NUM_TUNED).save(
-            other
+def others_of(pair: str, num_profiled: int, folder: Path) -> Path:
+    """Where a profile of other prompts lies; measured where it does not yet."""
+    place = folder / f"{pair}-others.json"
+    if not place.exists():
+        target, draft = target_of(""), draft_of(pair)
+        facts_of(target, draft, num_profiled, prompts="evaluation", num_replayed=NUM_TUNED).save(
+            place
         )
-    return places, other
+    return place
 
 
 def main() -> None:
@@ -229,15 +218,25 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
     parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
     parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
+    parser.add_argument(
+        "--profiles", type=Path, metavar="FOLDER",
+        help="where another benchmark keeps its profiles, to be used instead of new ones",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="processes that plan and play")
     parser.add_argument("--profiles-only", action="store_true", help="stop when these are measured")
     arguments = parser.parse_args()
     pairs, shapes = arguments.pair or ["distilled", "plain"], arguments.shape or SHAPES
     with folder_beside(arguments.output, keep=arguments.profiles_only) as folder:
         measured = {
-            pair: profiles_of(pair, shapes, arguments.repeats, arguments.num_profiled, folder)
+            pair: (
+                profiles_of(
+                    pair, shapes, arguments.repeats, arguments.num_profiled,
+                    arguments.profiles or folder,
+                ),
+                others_of(pair, arguments.num_profiled, folder),
+            )
             for pair in pairs
-        }
+        }  # fmt: skip
         if arguments.profiles_only:
             return
         with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:

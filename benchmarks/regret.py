@@ -211,7 +211,7 @@ def main() -> None:
     add_outputs(parser)
     parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
     parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
-    parser.add_argument("--repeats", type=int, default=16, help="of every time")
+    parser.add_argument("--repeats", type=int, default=12, help="of every time")
     parser.add_argument("--num-tokens", type=int, default=128, help="profiled per prompt")
     parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
     parser.add_argument(

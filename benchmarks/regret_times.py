@@ -228,6 +228,26 @@ def at_shapes(
     }
 
 
+def profiles_of(
+    pair: str,
+    shapes: Sequence[str],
+    repeats: int,
+    num_tokens: int,
+    folder: Path,
+    heads: Mapping[Sampling, ScoringHead] | None = None,
+) -> dict[str, Path]:
+    """Where profiles of a pair lie in `folder`, by shape; measured where they do not yet."""
+    places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}
+    if not all(place.exists() for place in places.values()):
+        draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
+        facts = facts_of(target_of(""), draft, num_tokens, heads)
+        with one_thread():
+            profiles = at_shapes(facts, targets, draft, repeats, heads)
+        for shape, profile in profiles.items():
+            profile.save(places[shape])
+    return places
+
+
 def text() -> list[int]:
     return [token for prompt in load_prompts("evaluation") for token in prompt]
 

@@ -25,8 +25,9 @@ class DySpecSolver:
     A threshold needs no other end: levels end where no slot is worth it.  Cut off above that they
     gain next to nothing on the recorded texts, and lose where others go on for longer.
 
-    Also the threshold that prices time for verification alone: a slot of value v is worth a node if
-    v exceeds price * t' (`verifying_threshold`).  It takes drafting for free, which it seldom is.
+    Among those that are tried is the one that prices time for verification alone: a slot of value v
+    is worth a node if v exceeds price * t' (`verifying_threshold`).  It takes drafting for free,
+    which it seldom is.
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
@@ -57,7 +58,6 @@ class DySpecSolver:
         found: dict[str, GrownDrafting] = {
             "greedy": greedy(**budget),
             "threshold": max(map(threshold, (priced, *THRESHOLDS)), key=estimates.rate),
-            "priced threshold": threshold(priced),
         }
         return {name: each for name, each in found.items() if estimates.rate(each) > -np.inf}
 

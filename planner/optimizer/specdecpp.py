@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product, starmap
 
 from ..drafting import DynamicDrafting, GrownDrafting, StoppingDrafting
-from .growing import GrowthEstimates, climbed
+from .growing import GrowthEstimates
 from .price_tables import fitted_tables
 from .problem import Limits
 
@@ -14,7 +15,7 @@ SCORES = ("confidence", "entropy", "probability")
 """That need no trained head."""
 
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-DEPTHS = (1, 2, 3, 4, 6, 8, 12, 20)
+DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
 
 ASSISTED_TOKENS, ASSISTED_CONFIDENCE = 20, 0.4
 """Hugging Face's defaults."""
@@ -23,9 +24,11 @@ ASSISTED_TOKENS, ASSISTED_CONFIDENCE = 20, 0.4
 @dataclass(frozen=True)
 class SpecDecSolver:
     """SpecDec++'s rule: the best score that needs no training, the trained head where one scored
-    the recorded trees, and for each the best threshold and length that a search finds.
+    the recorded trees, and for each the best of all thresholds and lengths.
 
-    It starts where the costs put the threshold (`stopping_threshold`).
+    Where the costs put the threshold (`stopping_threshold`) is one of them.  All are tried, chains
+    being played in no time: a short chain that is hardly ever stopped and a long one that often is
+    are both good, and what lies between them need not be.
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
@@ -41,12 +44,8 @@ class SpecDecSolver:
             return StoppingDrafting.model_validate(settings | {"head": used})
 
         def best(scores: Sequence[str]) -> StoppingDrafting:
-            found = climbed(
-                lambda point: estimates.rate(stopping(**point)),
-                {"score": scores, "threshold": [priced, *THRESHOLDS], "max_depth": depths},
-                {"score": scores[0], "threshold": priced, "max_depth": longest},
-            )
-            return stopping(**found)
+            every = starmap(stopping, product(scores, (priced, *THRESHOLDS), depths))
+            return max(every, key=estimates.rate)
 
         proposed: dict[str, GrownDrafting] = {"stopping": best(SCORES)}
         if head is not None:
