@@ -13,7 +13,7 @@ very prompts by which it is compared, which nobody who tunes can know.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, product
@@ -24,13 +24,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from planner.drafting import (
-    Drafting,
-    GreedyDrafting,
-    PriceDrafting,
-    StoppingDrafting,
-    ThresholdDrafting,
-)
+from planner.drafting import Drafting
 from planner.optimizer import (
     Played,
     Replays,
@@ -48,47 +42,37 @@ from .regret_times import SHAPES, TEMPERATURES, draft_of, facts_of, profiles_of,
 
 NUM_TUNED = 64
 """Prompts on which the grids are tuned and compared."""
-SIZES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
-THRESHOLDS = tuple(round(0.02 * place, 2) for place in range(1, 46))
-REJECTIONS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-PRICE_FACTORS = (0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5)
-NODE_PRICES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-
-
-def budgets(planned: Drafting) -> Iterator[Drafting]:
-    assert isinstance(planned, GreedyDrafting)
-    for num_nodes, max_depth in product(SIZES, DEPTHS):
-        if max_depth < num_nodes:
-            yield planned.model_copy(update={"num_nodes": num_nodes, "max_depth": max_depth})
-
-
-def thresholds(planned: Drafting) -> Iterator[Drafting]:
-    assert isinstance(planned, ThresholdDrafting)
-    for threshold in THRESHOLDS:
-        yield planned.model_copy(update={"threshold": threshold})
-
-
-def stops(planned: Drafting) -> Iterator[Drafting]:
-    assert isinstance(planned, StoppingDrafting)
-    for threshold, max_depth in product(REJECTIONS, DEPTHS):
-        yield planned.model_copy(update={"threshold": threshold, "max_depth": max_depth})
-
-
-def prices(planned: Drafting) -> Iterator[Drafting]:
-    assert isinstance(planned, PriceDrafting)
-    for factor, node_price in product(PRICE_FACTORS, NODE_PRICES):
-        price = factor * planned.price_per_ms
-        yield planned.model_copy(update={"price_per_ms": price, "node_price": node_price})
-
-
-KNOBS: dict[str, tuple[Callable[[Drafting], Iterator[Drafting]], tuple[str, ...]]] = {
-    "dyspec, greedy": (budgets, ("num_nodes", "max_depth")),
-    "dyspec, threshold": (thresholds, ("threshold",)),
-    "specdecpp, no head": (stops, ("threshold", "max_depth")),
-    "price": (prices, ("price_per_ms", "node_price")),
+KNOBS: dict[str, dict[str, Sequence[float]]] = {
+    "dyspec, greedy": {
+        "num_nodes": (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64),
+        "max_depth": DEPTHS,
+    },
+    "dyspec, threshold": {"threshold": [round(0.02 * place, 2) for place in range(1, 46)]},
+    "specdecpp, no head": {
+        "threshold": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+        "max_depth": DEPTHS,
+    },
+    "price": {
+        "price_per_ms": (0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5),
+        "node_price": (0.02, 0.05, 0.1, 0.15, 0.2, 0.3),
+    },
 }
-"""Grids around what is planned, and the fields that they set, by the name of what is planned."""
+"""The values that are tried, by the name of what is planned and the field."""
+MULTIPLES = ("price_per_ms",)
+"""Fields whose values are multiples of what is planned."""
+
+
+def grid_around(planned: Drafting, rule: str) -> list[Drafting]:
+    """What is planned, and every point of its grid."""
+    fields, grid = KNOBS[rule], [planned]
+    for values in product(*fields.values()):
+        point = dict(zip(fields, values, strict=True))
+        for field in MULTIPLES:
+            if field in point:
+                point[field] *= getattr(planned, field)
+        grid.append(planned.model_copy(update=point))
+    return grid
 
 
 @dataclass(frozen=True)
@@ -169,8 +153,7 @@ def compared(
     costs: StepCosts,
 ) -> Row | None:
     """None where what is tuned on one half asks on the other for a pass that was not timed."""
-    variants, fields = KNOBS[rule]
-    grid = [planned, *variants(planned)]
+    grid = grid_around(planned, rule)
 
     def best(texts: Replays) -> Drafting:
         def rate(drafting: Drafting) -> float:
@@ -180,7 +163,7 @@ def compared(
         return max(grid, key=rate)
 
     def words(drafting: Drafting) -> str:
-        return ", ".join(f"{getattr(drafting, field):.3g}" for field in fields)
+        return ", ".join(f"{getattr(drafting, field):.3g}" for field in KNOBS[rule])
 
     hindsight = best(replays)
     mine, most = (Played(replays.play(each), costs) for each in (planned, hindsight))

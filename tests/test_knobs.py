@@ -43,8 +43,9 @@ def test_the_grid_is_tuned_on_the_other_half(places, rows, rule):
     row = rows[rule]
     profile, others = (Profile.load(place) for place in places)
     planned = best_of(rank_candidates(profile), rule)
-    variants, fields = knobs.KNOBS[rule]
-    grid = [planned.drafting, *variants(planned.drafting)]
+    fields = knobs.KNOBS[rule]
+    grid = knobs.grid_around(planned.drafting, rule)
+    assert len(grid) == 1 + np.prod([len(values) for values in fields.values()])
     costs = step_costs(profile, verifier=planned.verifier).growing()
     replays = replays_of(others, Sampling(temperature=0.6), "rrsw")
 
