@@ -10,25 +10,17 @@ import click
 from ..plan import Plan
 from .options import (
     SEED,
-    attention_option,
     deliver,
-    device_option,
-    draft_option,
-    dtype_option,
+    model_options,
     output_option,
     say,
-    target_option,
     threads_option,
 )
 
 
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
-@target_option
-@draft_option
-@device_option
-@dtype_option
-@attention_option
+@model_options
 @click.option("--prompt", help="One prompt; it is printed with its continuation.")
 @click.option(
     "--prompts", metavar="FILE", help="Many prompts (.txt, .jsonl, or embedded/evaluation)."

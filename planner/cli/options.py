@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +33,40 @@ class Number(click.FloatRange):
 SEED = click.IntRange(0, 2**63 - 1)
 """What torch's generators take."""
 
-target_option = click.option(
-    "--target",
-    metavar="ID_OR_DIR",
-    help="Target model: hub id, folder, or embedded/target[@SHAPE].",
+MODEL_OPTIONS = (
+    click.option(
+        "--target",
+        metavar="ID_OR_DIR",
+        help="Target model: hub id, folder, or embedded/target[@SHAPE].",
+    ),
+    click.option(
+        "--draft",
+        metavar="ID_OR_DIR",
+        help="Draft model: hub id, folder, or embedded/draft[-plain].",
+    ),
+    click.option("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
+    click.option(
+        "--dtype",
+        type=click.Choice(["float32", "bfloat16", "float16"]),
+        help="Precision of both models (default: a plan's own, else float32 on cpu, bfloat16 on "
+        "cuda).",
+    ),
+    click.option(
+        "--attention",
+        default="auto",
+        show_default=True,
+        metavar="[auto|tree|sdpa|eager]",
+        help="tree: our kernel; sdpa, eager: transformers' own; auto: tree on a GPU that it "
+        "serves.",
+    ),
 )
-draft_option = click.option(
-    "--draft", metavar="ID_OR_DIR", help="Draft model: hub id, folder, or embedded/draft[-plain]."
-)
-device_option = click.option("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present).")
-dtype_option = click.option(
-    "--dtype",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="Precision of both models (default: a plan's own, else float32 on cpu, bfloat16 on cuda).",
-)
-attention_option = click.option(
-    "--attention",
-    default="auto",
-    show_default=True,
-    metavar="[auto|tree|sdpa|eager]",
-    help="tree: our kernel; sdpa, eager: transformers' own; auto: tree on a GPU that it serves.",
-)
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which models run, and how: `target`, `draft`, `device`, `dtype`, `attention`."""
+    for option in reversed(MODEL_OPTIONS):
+        command = option(command)
+    return command
 
 
 threads_option = click.option(

@@ -10,24 +10,16 @@ from ..profile_arrays import check_place
 from .options import (
     SEED,
     Number,
-    attention_option,
     deliver,
-    device_option,
-    draft_option,
-    dtype_option,
+    model_options,
     output_option,
     say,
-    target_option,
     threads_option,
 )
 
 
 @click.command()
-@target_option
-@draft_option
-@device_option
-@dtype_option
-@attention_option
+@model_options
 @click.option(
     "--prompts", default="embedded/profile", show_default=True, metavar="FILE",
     help="Prompts (.txt or .jsonl) that the target continues to measure acceptance.",

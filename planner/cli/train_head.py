@@ -11,23 +11,15 @@ from ..profile import Sampling
 from .options import (
     SEED,
     Number,
-    attention_option,
-    device_option,
-    draft_option,
-    dtype_option,
+    model_options,
     say,
-    target_option,
     threads_option,
     writable,
 )
 
 
 @click.command()
-@target_option
-@draft_option
-@device_option
-@dtype_option
-@attention_option
+@model_options
 @click.option(
     "--prompts", default="embedded/profile", show_default=True, metavar="FILE",
     help="Prompts (.txt or .jsonl) that the target continues.",
