@@ -8,6 +8,10 @@ rounds played on recorded trees (`replay`), where tokens are noisier.  To stand 
 
 the control being a fixed tree under the same verifier: what the recorded trees happen to be better
 or worse than the texts at large moves both factors of the quotient alike, and drops out of it.
+
+Settings that were searched suit the texts that they were searched on.  What their like, searched on
+other texts, reaches is their speed (`choice`); their step is their own, as it depends on the draft
+alone; and their tokens are what that speed at that step amounts to.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ class Candidate:
     reach: np.ndarray | None = None
     """float64 [n]: expected visits of each node per step; likewise."""
     played: Played | None = None
-    """The rounds that it was graded by, where trees grow."""
+    """Its rounds on the recorded trees, where trees grow."""
 
     @property
     def tree(self) -> Tree:
@@ -134,22 +138,23 @@ def grade_grown(
     solver: str = "",
     verifier: str = "",
 ) -> Candidate:
-    """What trees grown by `drafting` would emit and cost, `played` being rounds of it, or of its
-    like, on `replays`.
+    """What trees grown by `drafting` would emit and cost.
 
+    played   rounds of it, or of its like, on `replays`: how fast it is
     control  a fixed tree under the same verifier, graded; None: the rounds played are all there is
 
-    Texts are the samples of the bootstrap, the same for both; the errors of the control, of the
+    Texts are the samples of the bootstrap, the same for all; the errors of the control, of the
     quotient and of the measured times are added in squares on the logarithmic scale.
     """
     costs = played.costs
+    own = Played(replays.play(drafting), costs)
     base = None if control is None else Played(replays.play(control.drafting), costs)
     known = EXACTLY_ONE if control is None else control.tokens_per_step
-    tokens, ms = played.samples(), played.step_samples()
-    beside, value = np.ones_like(tokens), played.tokens_per_step
+    ms = own.step_samples()
+    gain, speed = played.samples() / played.step_samples(), played.tokens_per_ms
     if base is not None:
-        beside, value = base.samples(), value / base.tokens_per_step
-    step, alone = played.step, costs.autoregressive.estimate
+        gain, speed = gain / base.samples(), speed / base.tokens_per_step
+    step, alone = own.step, costs.autoregressive.estimate
     most, num_texts = float(drafting.most_nodes), replays.num_texts
 
     def sampled(number: float, samples: np.ndarray) -> Estimate:
@@ -160,13 +165,11 @@ def grade_grown(
         solver=solver,
         verifier=verifier,
         drafting=drafting,
-        tokens_per_step=product(known, sampled(value, tokens / beside)),
+        tokens_per_step=product(known, sampled(speed * step.ms, gain * ms)),
         step_ms=product(sampled(step.ms, ms), relative(step.estimate)),
         autoregressive_ms=alone,
-        speedup=product(
-            known, sampled(value / step.ms, tokens / beside / ms), relative(step.estimate), alone
-        ),
-        played=played,
+        speedup=product(known, sampled(speed, gain), relative(step.estimate), alone),
+        played=own,
     )
 
 

@@ -64,8 +64,9 @@ def test_fixed_trees_can_be_asked_for(growing):
 
 
 def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
-    """tokens(control by traces) x played(grown) / played(control), the grown settings of either
-    half of the texts being those that the other half proposes."""
+    """tokens(control by traces) x speed(grown) / tokens played(control), the grown settings of
+    either half of the texts being those that the other half proposes.  The step is the plan's own,
+    on all texts, and tokens per step are that speed at that step."""
     (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
     fixed = [c for c in contest.candidates if c.speculates and not c.grows]
     control = max(fixed, key=lambda c: c.tokens_per_ms)
@@ -81,14 +82,19 @@ def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
         ]
         for key in halves[0]:
             tallies = [replays.half(which).play(halves[1 - which][key]) for which in (0, 1)]
-            tokens, rounds = (sum(each[i].sum() for each in tallies) for i in (0, 1))
+            tokens = sum(each.tokens.sum() for each in tallies)
+            ms = sum(Played(each, contest.costs).step.ms * each.rounds.sum() for each in tallies)
             beside = replays.play(control.drafting)
-            ratio = tokens / rounds / (beside.tokens.sum() / beside.rounds.sum())
-            expected = control.tokens_per_step.value * ratio
-            assert any(
-                c.tokens_per_step.value == pytest.approx(expected, rel=1e-12)
-                for c in contest.candidates if c.solver == name
+            ratio = tokens / ms / (beside.tokens.sum() / beside.rounds.sum())
+            speed = control.tokens_per_step.value * ratio
+            (found,) = (
+                c for c in contest.candidates
+                if c.solver == name and c.tokens_per_ms == pytest.approx(speed, rel=1e-12)
             )  # fmt: skip
+            own = Played(replays.play(found.drafting), contest.costs).step.ms
+            assert found.step_ms.value == pytest.approx(own, rel=1e-12)
+            alone = found.autoregressive_ms.value
+            assert found.speedup.value == pytest.approx(speed * alone, rel=1e-12)
 
 
 def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(growing):
