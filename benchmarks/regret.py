@@ -8,8 +8,8 @@ its step time, each measured where it costs least noise: step times in turns, in
 shape itself; tokens per step by decoding the evaluation prompts with the pair as it is, whose
 function the inflated shapes compute.  The best of many noisy numbers looks better than it is, so
 the grid is thinned on one set of random texts, the winner picked on a second, and compared with the
-chosen plan on a third (at temperature 0 there is no chance: on longer ones, once) and by step times
-of the two taken anew.
+chosen plan on a third (at temperature 0, where there is no chance, on the same ones gone on with)
+and by step times of the two taken anew.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .regret_times import (
 from .truth import Case, Ratio, decoded, log_error
 
 KEPT = 4
-FIRST, SECOND, THIRD = 32, 128, 128
+FIRST, SECOND, THIRD = 24, 64, 128
 """Tokens per prompt with which the grid is thinned, the winner picked, and the two compared."""
 FINAL_REPEATS = 160
 """Steps of the two, and of the target alone, that are timed at the end."""
@@ -140,8 +140,7 @@ class Final:
 
 
 def finals_of(pair: str, shapes: Sequence[Timed], contest: Contest) -> list[Final]:
-    """All shapes of one pair at one temperature."""
-    (temperature,) = {each.temperature for each in shapes}
+    """All shapes of one pair, at the contest's temperature."""
     chosen = [each.chosen for each in shapes]
     entrants = list(dict.fromkeys(choice for each in shapes for choice in each.step_ms))
     first = contest.tokens(entrants, FIRST, seed=201)
@@ -153,7 +152,7 @@ def finals_of(pair: str, shapes: Sequence[Timed], contest: Contest) -> list[Fina
         for each, few in zip(shapes, kept, strict=True)
     ]
     finalists = list(dict.fromkeys([*chosen, *best]))
-    third = contest.tokens(finalists, THIRD, seed=401) if temperature else second
+    third = contest.tokens(finalists, THIRD, seed=401)
     return [Final(each, other, third) for each, other in zip(shapes, best, strict=True)]
 
 
