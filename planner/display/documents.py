@@ -16,6 +16,9 @@ from .report import show_report
 from .tables import grouped, printed, table
 from .words import counted, model_words, percent, summary
 
+MOST_ROWS = 20
+"""Of a table of times."""
+
 UNSTEADY = 1.25
 """Upper over lower quartile of the times of most passes, from which on a profile says so."""
 
@@ -100,20 +103,33 @@ def _costs_table(costs: Costs) -> Group:
     title = (
         f"batch {costs.batch_size}, context {costs.context}: one token alone "
         f"{costs.target_step.low_ms[0]:.2f} ms (target), {costs.draft_step.low_ms[0]:.2f} ms "
-        f"(draft); first draft pass of a step {costs.draft_root.low_ms[0]:.2f} ms (lower quartiles)"
+        f"(draft); first draft pass of a step {costs.draft_root.low_ms[0]:.2f} ms; below, in ms, "
+        "verifying n nodes, a later draft pass over n nodes, and what else a step takes, by "
+        "verifier (lower quartiles)"
     )
-    counts = sorted({*costs.verify.counts, *costs.draft.counts})
-    rows = []
-    for name, curve in (
-        ("verify, ms", costs.verify),
-        ("draft pass, ms", costs.draft),
-        *([] if costs.draft_grown is None else [("the same, growing", costs.draft_grown)]),
-        *((f"the same, head {head[:8]}", curve) for head, curve in costs.draft_scored.items()),
-        *((f"overhead {verifier}, ms", curve) for verifier, curve in costs.overhead.items()),
-    ):
-        times = dict(zip(curve.counts, curve.low_ms, strict=True))
-        rows.append([name, *(f"{times[n]:.3g}" if n in times else "" for n in counts)])
-    return table(title, ["n or width", *map(str, counts)], rows)
+    curves = {
+        "verify": costs.verify,
+        "draft pass": costs.draft,
+        **({} if costs.draft_grown is None else {"growing": costs.draft_grown}),
+        **{f"head {head[:4]}": curve for head, curve in costs.draft_scored.items()},
+        **costs.overhead,
+    }
+    times = [dict(zip(curve.counts, curve.low_ms, strict=True)) for curve in curves.values()]
+    rows = [
+        [str(n), *(f"{each[n]:.3g}" if n in each else "" for each in times)]
+        for n in _shown_counts(costs)
+    ]
+    return table(title, ["n", *curves], rows)
+
+
+def _shown_counts(costs: Costs) -> list[int]:
+    """Where more than tree sizes was timed, of which there are too many to look at (a figure has
+    them), and the largest tree; all sizes of small profiles."""
+    sizes = costs.verify.counts
+    if len(sizes) <= MOST_ROWS:
+        return sorted({*sizes, *costs.draft.counts})
+    few = min(costs.overhead.values(), key=lambda curve: len(curve.counts))
+    return sorted({1, *costs.draft.counts, *few.counts[:MOST_ROWS], sizes[-1]})
 
 
 def _spread(verify: Curve) -> str:

@@ -69,3 +69,32 @@ def test_a_profile_says_where_the_same_passes_took_different_times(ratio, told):
     verify["high_ms"][2] = verify["low_ms"][2] * 2
     words = "unsteady: a quarter of the passes over 4 nodes took at most 1.35 ms, a quarter at "
     assert (words in render(Profile.parse(content, "sample"))) == told
+
+
+@pytest.mark.parametrize("largest", [8, 64])
+def test_a_profiles_times_can_be_read(largest):
+    """Rows of trees and levels, a column for everything that was timed, nothing cut off."""
+    content = samples.profile_content()
+    costs = content["costs"][0]
+    every, few = list(range(1, largest + 1)), [2, largest]
+    rules = ["chain", "naive", "topk", "rrs", "kseq", "spechub", "lookahead"]
+    costs["verify"] = samples.curve(every, [10 + n for n in every])
+    costs["draft_grown"] = samples.curve([1, 2, 4], [0.1, 0.2, 0.3])
+    costs["draft_scored"] = {"ab" * 32: samples.curve([1], [0.5])}
+    costs["overhead"] = {
+        "rrsw": samples.curve(every, [0.5] * largest),
+        **{rule: samples.curve(few, [0.25, 0.75]) for rule in rules},
+    }
+    lines = render(Profile.parse(content, "sample")).splitlines()
+    (start,) = (place for place, line in enumerate(lines) if line.startswith("n "))
+    assert lines[start].split() == [
+        "n", "verify", "draft", "pass", "growing", "head", "abab", "rrsw", *rules
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 110
+    assert "…" not in "".join(lines)
+    rows = {line.split()[0]: line.split()[1:] for line in lines[start + 1 :]}
+    assert list(map(int, rows)) == (every if largest == 8 else [1, 2, 4, largest])
+    assert rows["2"] == ["10.8", "0.09", "0.18", "0.45", *["0.225"] * len(rules)]
+    assert rows[str(largest)] == [
+        f"{0.9 * (10 + largest):.3g}", "0.45", *["0.675"] * len(rules)
+    ]  # fmt: skip
