@@ -111,6 +111,9 @@ ALL: tuple[str, ...] = ()
 RIVALS = {"price": ALL, "dyspec, threshold": ("dyspec, threshold, best of a grid",)}
 """Whom an entrant is compared with: `ALL` others, or some."""
 
+FIXED = ("best fixed tree", "best chain")
+"""Entrants that draft the same tree in every step."""
+
 HEADER = (
     "| pair | shape | T | solver | plan | tokens per target pass (predicted) | draft passes per "
     "target pass | ms per step (predicted) | speedup (predicted) |\n" + "|---" * 9 + "|"
@@ -164,14 +167,24 @@ def summary(rows: Sequence[Row]) -> list[str]:
             f"- `{entrant}` over {others}, row by row: {each}. At most 1 % slower in {within} of "
             f"{len(gains)}, at most 1.96 standard errors in {equal}."
         )
-    ratios = [row.speedup / row.predicted_speedup - 1 for row in rows if row.predicted_speedup]
-    if ratios:
-        low, middle, high = np.percentile(ratios, [0, 50, 100])
-        lines.append(
-            f"- Speedup measured over predicted: median {middle:+.1%}, from {low:+.1%} to "
-            f"{high:+.1%}."
-        )
+    known = [row for row in rows if row.predicted_speedup and row.predicted_step_ms]
+    if known:
+        speedups = [row.speedup / (row.predicted_speedup or 1) - 1 for row in known]
+        lines.append(f"- Speedup measured over predicted: {spread(speedups)}.")
+        steps: dict[str, list[float]] = {}
+        for row in known:
+            kind = "fixed" if row.entrant in FIXED else "growing"
+            what = f"{kind} trees, {'inflated' if row.shape else 'as it is'}"
+            steps.setdefault(what, []).append(row.step_ms / (row.predicted_step_ms or 1) - 1)
+        each = "; ".join(f"{what}: {spread(values)}" for what, values in sorted(steps.items()))
+        lines.append(f"- Time of a step measured over predicted: {each}.")
     return lines
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range of fractions, in words."""
+    low, middle, high = np.percentile(values, [0, 50, 100])
+    return f"median {middle:+.1%}, from {low:+.1%} to {high:+.1%}"
 
 
 def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
