@@ -28,7 +28,7 @@ from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
 from runtime.models import LanguageModel
 
-from .regret_times import TEMPERATURES, draft_of, one_thread, profiles_of, target_of
+from .regret_times import OFTEN, TEMPERATURES, draft_of, one_thread, profiles_of, target_of
 from .truth import log_error
 
 THRESHOLDS = (0.1, 0.2, 0.4, 0.6)
@@ -100,8 +100,9 @@ class Effort:
     num_profiled: int
     """Tokens a prompt."""
     num_prompts: int
+    """For the step times; more on shapes that are timed more often."""
     num_tokens: int
-    """Decoded for the step times."""
+    """Decoded a prompt."""
     num_rounds: int
     """Times that each of them is."""
     jobs: int
@@ -137,7 +138,7 @@ def times_of(
         for _ in range(effort.num_rounds):
             for index in tqdm(range(effort.num_prompts), desc=f"steps, {pair}"):
                 for race in races:
-                    race.decode(index)
+                    race.turn(index)
     done = [each for race in races for each in race.timed()]
     write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
     return done
@@ -227,7 +228,8 @@ class Race:
         folder: Path,
     ) -> None:
         self._shape, self._temperature, self._found = shape, temperature, found
-        self._num_tokens = effort.num_tokens
+        self._num_tokens, self._often = effort.num_tokens, OFTEN.get(shape, 1)
+        num_prompts = effort.num_prompts * self._often
         self._prompts = load_prompts("evaluation")
         alone = Plan(
             drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
@@ -235,14 +237,19 @@ class Race:
         )  # fmt: skip
         plans = [*(each.plan for each in found), alone]
         self._decoders = [decoder_of(plan, target, draft, folder) for plan in plans]
-        self._steps = np.zeros((len(plans), effort.num_prompts))
-        self._ms = np.full((len(plans), effort.num_prompts), np.inf)
+        self._steps = np.zeros((len(plans), num_prompts))
+        self._ms = np.full((len(plans), num_prompts), np.inf)
         self._order = np.random.default_rng(0)
         for each in self._decoders:
             each.generate(self._prompts[-1], max_new_tokens=16)  # compiles and warms up
 
-    def decode(self, index: int) -> None:
-        """One prompt with every entrant, in an order of its own."""
+    def turn(self, number: int) -> None:
+        """The next prompt, or the next few, with every entrant."""
+        for index in range(number * self._often, (number + 1) * self._often):
+            self._decode(index)
+
+    def _decode(self, index: int) -> None:
+        """One prompt, all in an order of its own."""
         for place in self._order.permutation(len(self._decoders)):
             report = self._decoders[place].generate(
                 self._prompts[index], max_new_tokens=self._num_tokens, seed=index

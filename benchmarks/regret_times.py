@@ -37,6 +37,8 @@ from runtime.verifiers import VERIFIERS
 SHAPES = ("", "25M", "100M")
 TEMPERATURES = (0.0, 0.6, 1.0)
 CONTEXT = 128
+OFTEN = {"": 3}
+"""By shape, how often it is timed in every turn, if not once: short steps are the noisy ones."""
 GRID_RULES = ("rrsw", "lookahead", "topk")
 GRID_SIZES = (4, 8, 12, 16, 32, 64)
 GRID_DEPTHS = (2, 4, 24)
@@ -119,7 +121,9 @@ def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> li
     clocks = {}
     for (shape, temperature), plan in plans.items():
         choices = list(dict.fromkeys([Choice.of_plan(plan), *grids[temperature]]))
-        clocks[shape, temperature] = StepClock(targets[shape], draft, choices, temperature)
+        clocks[shape, temperature] = StepClock(
+            targets[shape], draft, choices, temperature, often=OFTEN.get(shape, 1)
+        )
     with one_thread():
         take_turns(list(clocks.values()), repeats, f"steps, {pair}")
     done = []
@@ -213,7 +217,8 @@ def at_shapes(
         )
         for shape, target in targets.items()
     }  # fmt: skip
-    rounds = CostRounds(sweeps, Journal(None, {}))
+    often = {shape: OFTEN.get(shape, 1) for shape in sweeps}
+    rounds = CostRounds(sweeps, Journal(None, {}), often)
     with tqdm(total=repeats * len(sweeps), desc="costs") as progress:
         rounds.take(range(repeats), progress.update)
     return {
@@ -280,7 +285,8 @@ def grid(profile: Profile, temperature: float) -> list[Choice]:
 class StepClock:
     """Times steps of several choices on one pair, again and again, at one text.
 
-    samples  milliseconds by choice, float64 [turns]
+    often    steps of each in a turn
+    samples  milliseconds by choice, float64 [steps]
     """
 
     def __init__(
@@ -289,8 +295,11 @@ class StepClock:
         draft: LanguageModel,
         choices: Sequence[Choice],
         temperature: float,
+        *,
+        often: int = 1,
     ) -> None:
         self.choices = choices
+        self._often = often
         self._session = Session(
             target, draft, verifier=VERIFIERS["rrsw"], sampling=Sampling(temperature=temperature),
             rng=seeded_source(0, target.device),
@@ -300,18 +309,23 @@ class StepClock:
         self._turns: list[list[float]] = []
 
     def turn(self) -> None:
-        """One step of each, in an order of its own."""
+        """So many steps of each."""
+        for _ in range(self._often):
+            self._turns.append(self._once())
+
+    def _once(self) -> list[float]:
+        """One of each, in an order of its own."""
         ms = [0.0] * len(self.choices)
         for place in self._order.permutation(len(ms)):
             choice = self.choices[place]
             self._session.use(VERIFIERS[choice.verifier])
             ms[place] = self._session.step(StaticTree(choice.tree)).total_ms
             self._session.rewind(CONTEXT)
-        self._turns.append(ms)
+        return ms
 
     @property
     def samples(self) -> dict[Choice, np.ndarray]:
-        """The first turn was for warming up."""
+        """The first steps were for warming up."""
         return dict(zip(self.choices, np.array(self._turns[1:]).T, strict=True))
 
 

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from .display import drafting_words
 from .plan import Plan
-from .profile import Costs, Profile, Sampling
+from .profile import Profile, Sampling
+from .profile_times import Costs
 from .report import Report
 from .schema import write_atomically
 

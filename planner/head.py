@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .plan import Estimate
-from .profile import Count, Execution, Machine, ModelInfo, Probability, Sampling
+from .profile import Execution, Machine, ModelInfo, Probability, Sampling
+from .profile_times import Count
 from .schema import Document, Part
 
 NonNegative = Annotated[float, Field(ge=0)]

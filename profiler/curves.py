@@ -15,16 +15,17 @@ from time import perf_counter
 
 import numpy as np
 
-from planner.growth.base import COLLISION, FEATURES, SCORE
 from planner.plan import VERIFIER_TRAITS
-from planner.profile import Costs, Sampling
+from planner.profile import Sampling
+from planner.profile_times import Costs
 from planner.tree import Tree
 from runtime.models import LanguageModel
-from runtime.policies import StaticTree
+from runtime.policies import DraftPolicy, Grown, StaticTree
 from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 from runtime.verifiers import VERIFIERS
 
+from .growing import CHAINS, NUM_CANDIDATES, TREES, Growing, Shown, chain_sizes, growing_kinds
 from .journal import Journal, Piece
 from .timing import curve
 from .trees import broom, bush, grid, typical_tree
@@ -39,8 +40,6 @@ FEW_SIZES = (2, 16)
 NUM_ALONE = 4
 """Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
 its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
-NUM_CANDIDATES = 8
-"""Children that a node of a growing tree may have, as far as times are concerned."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,15 @@ class CostGrid:
     def depth(self) -> int:
         """Of the deepest tree that is timed."""
         walked = (_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS)
-        return max(bush(self.widths[-1], self.num_candidates).depth, *walked)
+        chained = chain_sizes(self.num_nodes[-1])[-1] - 1
+        return max(bush(self.widths[-1], self.num_candidates).depth, chained, *walked)
+
+
+Roots = dict[str, list[float]]
+"""First draft passes of a sweep's steps in ms: of fixed trees under "", of what grows by its name.
+"""
+Task = Callable[[Piece, Roots], None]
+"""One of a sweep's steps, which writes down its times."""
 
 
 class CostSweeps:
@@ -78,7 +85,7 @@ class CostSweeps:
     text       token ids, at least `context` of them: what stands in the caches
     verifiers  whose acceptance walks are timed: the first one's at every size and with everything
                else, the others' at a few sizes.  A chain's walk is timed on the same trees.
-    heads      by SHA-256 of their files, whose chains' draft passes are timed
+    heads      by SHA-256 of their files, by whose word chains are timed too
     """
 
     def __init__(
@@ -95,7 +102,6 @@ class CostSweeps:
         heads: Mapping[str, Score] | None = None,
     ) -> None:
         self.context, self.grid, self.verifiers = context, grid, tuple(verifiers)
-        self._heads = dict(heads or {})
         rng = seeded_source(seed, target.device)
         rule = VERIFIERS[verifiers[0]]
         self._pair = Session(target, draft, verifier=rule, sampling=sampling, rng=rng)
@@ -103,120 +109,131 @@ class CostSweeps:
         for session in (self._pair, self._draft):
             session.prefill(list(text[:context]))
         self._order = np.random.default_rng(seed)
+        self._kinds = growing_kinds(
+            grid.num_nodes[-1], grid.widths, grid.num_candidates, heads or {}
+        )
+        self._tasks = self._all_tasks()
 
     def warm_up(self) -> None:
         """Run every tree once, and go on for a while: caches, allocators, frequency."""
         start = perf_counter()
         self.sweep()
         while 1e3 * (perf_counter() - start) < WARM_UP_MS:
-            self._run(self._pair, LONE_ROOT)
+            self._run(self._pair, StaticTree(LONE_ROOT))
 
     def sweep(self) -> Piece:
         """One repetition: milliseconds by name, float64 [number of counts] each, but
         [`NUM_ALONE`] where a model decodes alone."""
-        times = {
-            "verify": np.full(len(self.grid.num_nodes), np.nan),
-            "draft_root": np.full(1, np.nan),
-            "draft": np.full(len(self.grid.widths), np.nan),
-            "draft_grown": np.full(len(self.grid.widths), np.nan),
-            **{f"draft_scored/{head}": np.full(1, np.nan) for head in self._heads},
-            "target_step": np.full(NUM_ALONE, np.nan),
-            "draft_step": np.full(NUM_ALONE, np.nan),
-        }
-        for verifier, sizes in self._walks().items():
-            times[f"overhead/{verifier}"] = np.full(len(sizes), np.nan)
-        root_passes: list[float] = []
-        for kind, place in self._order.permutation(self._tasks()):
-            index = int(place)
-            if kind == "nodes":
-                step = self._run(self._pair, typical_tree(self.grid.num_nodes[index]))
-                times["verify"][index] = step.verify_ms
-                times[f"overhead/{self.verifiers[0]}"][index] = _overhead_ms(step)
-                root_passes += step.draft_ms[:1]
-            elif kind == "width":
-                step = self._run(self._pair, broom(self.grid.widths[index]))
-                times["draft"][index] = np.mean(step.draft_ms[1:])
-            elif kind == "grown":
-                width = self.grid.widths[index]
-                times["draft_grown"][index] = self._grown_ms(
-                    width, self.grid.num_candidates, COLLISION
-                )
-            elif kind in self._heads:
-                self._pair.score = self._heads[kind]
-                times[f"draft_scored/{kind}"][0] = self._grown_ms(1, 1, SCORE)
-                self._pair.score = None
-            elif kind == "target":
-                times["target_step"][:] = self._alone_ms(self._pair)
-            elif kind == "draft":
-                times["draft_step"][:] = self._alone_ms(self._draft)
-            else:
-                self._pair.use(VERIFIERS[kind])
-                step = self._run(self._pair, _walk_tree(kind, self.grid.few_nodes[index]))
-                self._pair.use(VERIFIERS[self.verifiers[0]])
-                times[f"overhead/{kind}"][index] = _overhead_ms(step)
-        times["draft_root"][0] = np.median(root_passes)
+        times = {name: np.full(len(counts), np.nan) for name, counts in self._counts().items()}
+        roots: Roots = {name: [] for name in ("", *self._kinds)}
+        for place in self._order.permutation(len(self._tasks)):
+            self._tasks[place](times, roots)
+        times["draft_root"] = np.array([np.median(roots[""])])
+        for name in self._kinds:
+            times[f"{name}/draft_root"] = np.array([np.median(roots[name])])
         return times
 
     def costs(self, sweeps: Sequence[Piece]) -> Costs:
         """The profile's entry for the sweeps made."""
+        counts = self._counts()
 
-        def of(name: str, counts: Sequence[int]) -> dict[str, object]:
-            rows = np.concatenate([sweep[name].reshape(-1, len(counts)) for sweep in sweeps])
-            return curve(list(counts), rows).model_dump()
+        def of(name: str) -> dict[str, object]:
+            rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in sweeps])
+            return curve(list(counts[name]), rows).model_dump()
+
+        def growing(name: str) -> dict[str, object]:
+            return {field: of(f"{name}/{field}") for field in ("draft_root", "draft", "overhead")}
 
         return Costs.model_validate(
             {
                 "batch_size": 1,
                 "context": self.context,
-                "verify": of("verify", self.grid.num_nodes),
-                "overhead": {
-                    verifier: of(f"overhead/{verifier}", sizes)
-                    for verifier, sizes in self._walks().items()
-                },
-                "draft_root": of("draft_root", [1]),
-                "draft": of("draft", self.grid.widths),
-                "draft_grown": of("draft_grown", self.grid.widths),
-                "draft_scored": {head: of(f"draft_scored/{head}", [1]) for head in self._heads},
-                "target_step": of("target_step", [1]),
-                "draft_step": of("draft_step", [1]),
+                "overhead": {verifier: of(f"overhead/{verifier}") for verifier in self.verifiers},
+                **{name: of(name) for name in ("verify", "draft_root", "draft")},
+                **{name: of(name) for name in ("target_step", "draft_step")},
+                **{name: growing(name) for name in (TREES, CHAINS)},
+                "scored": {head: growing(head) for head in [*self._kinds][2:]},
             }
         )
 
-    def _walks(self) -> dict[str, tuple[int, ...]]:
-        """The sizes at which each verifier's walk is timed."""
+    def _counts(self) -> dict[str, Sequence[int]]:
+        """By name of a curve, where it is timed."""
         first, *others = self.verifiers
-        return {first: self.grid.num_nodes} | dict.fromkeys(others, self.grid.few_nodes)
+        counts: dict[str, Sequence[int]] = {
+            "verify": self.grid.num_nodes,
+            "draft_root": [1],
+            "draft": self.grid.widths,
+            "target_step": [1],
+            "draft_step": [1],
+            f"overhead/{first}": self.grid.num_nodes,
+            **{f"overhead/{verifier}": self.grid.few_nodes for verifier in others},
+        }
+        for name, kind in self._kinds.items():
+            counts[f"{name}/draft_root"] = [1]
+            counts[f"{name}/draft"] = kind.widths
+            counts[f"{name}/overhead"] = kind.sizes
+        return counts
 
-    def _tasks(self) -> list[tuple[str, int]]:
-        return [
-            *(("nodes", index) for index in range(len(self.grid.num_nodes))),
-            *(("width", index) for index in range(len(self.grid.widths))),
-            *(("grown", index) for index in range(len(self.grid.widths))),
-            *((head, 0) for head in self._heads),
-            ("target", 0),
-            ("draft", 0),
-            *(
-                (verifier, index)
-                for verifier in self.verifiers[1:]
-                for index in range(len(self.grid.few_nodes))
-            ),
-        ]
+    def _all_tasks(self) -> list[Task]:
+        """Every step of a sweep, or of several in a row that belong together."""
+        tasks = [partial(self._time_tree, place) for place in range(len(self.grid.num_nodes))]
+        tasks += [partial(self._time_width, place) for place in range(len(self.grid.widths))]
+        for verifier in self.verifiers[1:]:
+            places = range(len(self.grid.few_nodes))
+            tasks += [partial(self._time_walk, verifier, place) for place in places]
+        for name, kind in self._kinds.items():
+            places = range(len(kind.sizes))
+            tasks += [partial(self._time_rule, name, kind, place) for place in places]
+        places = range(len(self.grid.widths))
+        tasks += [partial(self._time_growing_width, place) for place in places]
+        return [*tasks, self._time_target_alone, self._time_draft_alone]
 
-    def _grown_ms(self, width: int, num_candidates: int, column: int) -> float:
-        """The mean draft pass of a growing tree over `width` nodes below the root, whose rule looks
-        at one of `FEATURES` beside what was drawn."""
-        tree = bush(width, num_candidates)
-        step = self._pair.step(_Shown(tree, num_candidates, FEATURES[column]))
-        self._pair.rewind(self.context)
+    def _time_tree(self, place: int, times: Piece, roots: Roots) -> None:
+        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place])))
+        times["verify"][place] = step.verify_ms
+        times[f"overhead/{self.verifiers[0]}"][place] = _overhead_ms(step)
+        roots[""] += step.draft_ms[:1]
+
+    def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
+        step = self._run(self._pair, StaticTree(broom(self.grid.widths[place])))
+        times["draft"][place] = np.mean(step.draft_ms[1:])
+
+    def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
+        tree = _walk_tree(verifier, self.grid.few_nodes[place])
+        self._pair.use(VERIFIERS[verifier])
+        times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, StaticTree(tree)))
+        self._pair.use(VERIFIERS[self.verifiers[0]])
+
+    def _time_rule(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
+        self._pair.score = kind.score
+        step = self._run(self._pair, Grown(kind.rule(kind.sizes[place])))
+        self._pair.score = None
+        times[f"{name}/overhead"][place] = _overhead_ms(step)
+        roots[name] += step.draft_ms[:1]
+        if kind.is_chain and kind.sizes[place] == kind.sizes[-1]:
+            times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
+
+    def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
+        width, num_candidates = self.grid.widths[place], self.grid.num_candidates
+        step = self._run(self._pair, Shown(bush(width, num_candidates), num_candidates))
         passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
-        return float(np.mean([ms for ms, wide in passes if wide == width]))
+        times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
+        roots[TREES] += step.draft_ms[:1]
 
-    def _alone_ms(self, session: Session) -> list[float]:
-        """Of the session's first model: float [`NUM_ALONE`]."""
-        return [self._run(session, LONE_ROOT).total_ms for _ in range(1 + NUM_ALONE)][1:]
+    def _time_target_alone(self, times: Piece, roots: Roots) -> None:
+        times["target_step"] = self._alone_ms(self._pair)
 
-    def _run(self, session: Session, tree: Tree) -> StepRecord:
-        step = session.step(StaticTree(tree))
+    def _time_draft_alone(self, times: Piece, roots: Roots) -> None:
+        times["draft_step"] = self._alone_ms(self._draft)
+
+    def _alone_ms(self, session: Session) -> np.ndarray:
+        """Of the session's first model: float64 [`NUM_ALONE`]."""
+        alone = StaticTree(LONE_ROOT)
+        steps = [self._run(session, alone).total_ms for _ in range(1 + NUM_ALONE)]
+        return np.array(steps[1:])
+
+    def _run(self, session: Session, policy: DraftPolicy) -> StepRecord:
+        step = session.step(policy)
         session.rewind(self.context)
         return step
 
@@ -229,17 +246,24 @@ class CostRounds:
 
     sweeps   by name
     journal  keeps every sweep
+    often    by name, how often a grid is swept in every round, if not once
     """
 
-    def __init__(self, sweeps: Mapping[str, CostSweeps], journal: Journal) -> None:
+    def __init__(
+        self,
+        sweeps: Mapping[str, CostSweeps],
+        journal: Journal,
+        often: Mapping[str, int] | None = None,
+    ) -> None:
         self._sweeps, self._journal = sweeps, journal
+        self._often = dict.fromkeys(sweeps, 1) | dict(often or {})
         self._done: dict[str, list[Piece]] = {name: [] for name in sweeps}
 
     def take(self, rounds: Iterable[int], progress: Callable[[], object]) -> None:
-        """Sweep every grid once in every round.
+        """Sweep every grid in every round.
 
         rounds    their numbers, each once in all
-        progress  called after each sweep
+        progress  called after each grid of a round
         """
         warm: set[str] = set()
 
@@ -250,25 +274,15 @@ class CostRounds:
             return self._sweeps[name].sweep()
 
         for number, name in product(rounds, self._sweeps):
-            piece = self._journal.piece(f"times-{name}-{number}", partial(measured, name))
-            self._done[name].append(piece)
+            often = self._often[name]
+            for place in range(number * often, (number + 1) * often):
+                piece = self._journal.piece(f"times-{name}-{place}", partial(measured, name))
+                self._done[name].append(piece)
             progress()
 
     def costs(self) -> dict[str, Costs]:
         """By name, from the rounds taken so far."""
         return {name: each.costs(self._done[name]) for name, each in self._sweeps.items()}
-
-
-class _Shown(StaticTree):
-    """A tree that is drafted as if it grew: shown everything, and deciding nothing by it."""
-
-    def __init__(self, tree: Tree, num_candidates: int, column: str) -> None:
-        super().__init__(tree)
-        self.num_candidates = num_candidates
-        self.columns = (column,)
-
-    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        pass
 
 
 def _walk_tree(verifier: str, num_nodes: int) -> Tree:

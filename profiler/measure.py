@@ -15,7 +15,8 @@ import numpy as np
 from tqdm import tqdm
 
 from planner.drafting import HeadFile
-from planner.profile import Acceptance, Costs, Profile, Replay, Sampling
+from planner.profile import Acceptance, Profile, Replay, Sampling
+from planner.profile_times import Costs
 from planner.schema import PlannerError
 from runtime.heads import AcceptanceHead
 from runtime.machine import describe_execution, describe_machine
@@ -23,6 +24,7 @@ from runtime.models import LanguageModel
 
 from .acceptance import acceptance_entries, measure_acceptance, texts_of
 from .curves import CostGrid, CostRounds, CostSweeps
+from .growing import chain_sizes, powers_of_two
 from .journal import Journal, Piece
 from .optimum import optimal_entries
 from .replays import Width, record_replays, replay_entry, replayed_verifiers
@@ -241,6 +243,7 @@ def _identity(
     return {
         "rules": list(TRACERS),
         "grid": asdict(CostGrid.up_to(settings.max_nodes, target.vocab_size)),
+        "growing": [powers_of_two(settings.max_nodes), chain_sizes(settings.max_nodes)],
         "target": target.info.model_dump(),
         "draft": draft.info.model_dump(),
         "machine": describe_machine(target.device).model_dump(),

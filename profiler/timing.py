@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.profile import Curve
+from planner.profile_times import Curve
 
 
 def curve(counts: list[int], samples_ms: np.ndarray) -> Curve:

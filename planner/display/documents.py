@@ -1,26 +1,20 @@
-"""What a profile, a plan and a report look like in a terminal."""
+"""What a profile and a plan look like in a terminal, and where to find what other documents do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..plan import Plan, PredictedSteps
-from ..profile import Costs, Curve, Profile
+from ..profile import Profile
 from ..report import Report
 from .report import show_report
 from .tables import grouped, printed, table
+from .times import show_times
 from .words import counted, model_words, percent, summary
-
-MOST_ROWS = 20
-"""Of a table of times."""
-
-UNSTEADY = 1.25
-"""Upper over lower quartile of the times of most passes, from which on a profile says so."""
 
 
 def render(document: Profile | Plan | Report) -> str:
@@ -39,9 +33,7 @@ def show_profile(profile: Profile) -> RenderableType:
         Text(f"run as   {execution.dtype}, attention {execution.attention}"),
     ]
     for costs in profile.costs:
-        parts += [Text(), _costs_table(costs)]
-        spread = _spread(costs.verify)
-        parts += [Text(spread)] if spread else []
+        parts += [Text(), *show_times(costs)]
     return Group(*parts)
 
 
@@ -53,8 +45,8 @@ def show_plan(plan: Plan) -> RenderableType:
         if plan.grows:
             parts.append(
                 Text(
-                    "predicted  by playing recorded trees: settings chosen on one half of the "
-                    "texts, played on the other"
+                    "predicted  by playing recorded trees: the step with these settings, the "
+                    "speed with settings chosen on one half of the texts, played on the other"
                 )
             )
         if plan.predicted.optimality_gap is not None:
@@ -97,53 +89,6 @@ def _steps_tables(steps: PredictedSteps) -> list[RenderableType]:
         headings = [title, *(name for name, _ in groups)]
         parts.append(table("", headings, [["share of the steps", *cells]]))
     return parts
-
-
-def _costs_table(costs: Costs) -> Group:
-    title = (
-        f"batch {costs.batch_size}, context {costs.context}: one token alone "
-        f"{costs.target_step.low_ms[0]:.2f} ms (target), {costs.draft_step.low_ms[0]:.2f} ms "
-        f"(draft); first draft pass of a step {costs.draft_root.low_ms[0]:.2f} ms; below, in ms, "
-        "verifying n nodes, a later draft pass over n nodes, and what else a step takes, by "
-        "verifier (lower quartiles)"
-    )
-    curves = {
-        "verify": costs.verify,
-        "draft pass": costs.draft,
-        **({} if costs.draft_grown is None else {"growing": costs.draft_grown}),
-        **{f"head {head[:4]}": curve for head, curve in costs.draft_scored.items()},
-        **costs.overhead,
-    }
-    times = [dict(zip(curve.counts, curve.low_ms, strict=True)) for curve in curves.values()]
-    rows = [
-        [str(n), *(f"{each[n]:.3g}" if n in each else "" for each in times)]
-        for n in _shown_counts(costs)
-    ]
-    return table(title, ["n", *curves], rows)
-
-
-def _shown_counts(costs: Costs) -> list[int]:
-    """Where more than tree sizes was timed, of which there are too many to look at (a figure has
-    them), and the largest tree; all sizes of small profiles."""
-    sizes = costs.verify.counts
-    if len(sizes) <= MOST_ROWS:
-        return sorted({*sizes, *costs.draft.counts})
-    few = min(costs.overhead.values(), key=lambda curve: len(curve.counts))
-    return sorted({1, *costs.draft.counts, *few.counts[:MOST_ROWS], sizes[-1]})
-
-
-def _spread(verify: Curve) -> str:
-    """What there is to know where one and the same pass took different times."""
-    ratios = np.divide(verify.high_ms, verify.low_ms)
-    if np.median(ratios) < UNSTEADY:
-        return ""
-    worst = int(ratios.argmax())
-    return (
-        f"unsteady: a quarter of the passes over {counted(verify.counts[worst], 'node')} took at "
-        f"most {verify.low_ms[worst]:.3g} ms, a quarter at least {verify.high_ms[worst]:.3g}; "
-        "if nothing else runs on this machine, its cores are shared with others: fewer --threads "
-        "may be steadier"
-    )
 
 
 def _tree_lines(plan: Plan) -> Iterator[str]:

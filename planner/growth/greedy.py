@@ -60,7 +60,7 @@ class Greedy:
         return self._requests.listed()
 
     def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        fill_drawn(self._nodes, nodes, drawn)
+        fill_drawn(self._nodes, np.array(nodes, np.int64), drawn)
 
     @property
     def slot_values(self) -> np.ndarray:

@@ -120,9 +120,7 @@ class Price:
         return self._requests.listed()
 
     def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        places = np.asarray(nodes, np.int64)
-        self._growth.nodes.drawn[places] = drawn[:, : self.max_children]
-        fill_expanded(self._growth, self.tables, places, features[:, COLLISION])
+        fill_shown(self._growth, self.tables, np.array(nodes, np.int64), drawn, features)
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         if not self._online:
@@ -169,6 +167,17 @@ def start(growth: Growth) -> None:
     growth.reach[0] = 1.0
     growth.slots.size[0] = 0
     growth.done[0] = False
+
+
+@njit(cache=True)
+def fill_shown(
+    growth: Growth, tables: Tables, places: np.ndarray, drawn: np.ndarray, features: np.ndarray
+) -> None:
+    """What a draft pass over `places` found: float64 [w, at least max_children], [w, features]."""
+    known = growth.nodes.drawn
+    for i in range(len(places)):
+        known[places[i]] = drawn[i, : known.shape[1]]
+    fill_expanded(growth, tables, places, features[:, COLLISION])
 
 
 @njit(cache=True)

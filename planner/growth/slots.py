@@ -12,7 +12,6 @@ A slot is named by the node that it lies below: there is one a node, for the ran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,11 +85,12 @@ def new_requests(num_nodes: int) -> Requests:
     )
 
 
-def fill_drawn(nodes: Nodes, at: Sequence[int], drawn: np.ndarray) -> None:
-    """Write what a draft pass over `at` found, float64 [w, at least max_children]."""
-    places = np.asarray(at, np.int64)
-    nodes.drawn[places] = drawn[:, : nodes.drawn.shape[1]]
-    nodes.expanded[places] = True
+@njit(cache=True)
+def fill_drawn(nodes: Nodes, places: np.ndarray, drawn: np.ndarray) -> None:
+    """Write what a draft pass over `places` found, float64 [w, at least max_children]."""
+    for i in range(len(places)):
+        nodes.drawn[places[i]] = drawn[i, : nodes.drawn.shape[1]]
+        nodes.expanded[places[i]] = True
 
 
 @njit(cache=True)

@@ -279,10 +279,11 @@ def _proposed(
 ) -> dict[tuple[str, str], GrownDrafting]:
     """By solver and name, from some texts."""
     most = VERIFIER_TRAITS[contest.verifier].max_children or MOST_CHILDREN
+    drafting = [c for c in contest.candidates if c.speculates] or contest.candidates
     estimates = GrowthEstimates(
         replays=texts,
         costs=contest.costs.growing(),
-        price_per_ms=min(contest.candidates, key=_order).tokens_per_ms,
+        price_per_ms=min(drafting, key=_order).tokens_per_ms,
         max_children=min(most, texts.num_children),
     )
     return {

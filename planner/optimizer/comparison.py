@@ -143,15 +143,16 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
 
 def _times(candidate: Candidate, contest: Contest) -> list[tuple[tuple[str, int], Time, float]]:
     """The measured times that its step is the sum of, by curve and count, and how often each."""
-    costs, name = contest.costs, f"overhead {contest.verifier}"
+    costs = contest.costs
+
+    def named(curve: str) -> str:
+        """Of walks every verifier has its own, of passes all have the same."""
+        return f"{curve}, {contest.verifier}" if "overhead" in curve else curve
+
     if candidate.played is not None:
         rounds = candidate.played.tally.rounds.sum()
         return [
-            (
-                (name if each.curve == "overhead" else each.curve, each.at),
-                each.time,
-                float(each.often.sum() / rounds),
-            )
+            ((named(each.curve), each.at), each.time, float(each.often.sum() / rounds))
             for each in candidate.played.spent
         ]
     size = candidate.tree.num_nodes
@@ -160,7 +161,7 @@ def _times(candidate: Candidate, contest: Contest) -> list[tuple[tuple[str, int]
     widths = [int(width) for width in candidate.tree.widths[1:]]
     return [
         (("verify", size), costs.verify(size), 1.0),
-        ((name, size), costs.overhead(size), 1.0),
+        ((named(costs.overhead.what), size), costs.overhead(size), 1.0),
         ((costs.draft.what, 0), costs.draft_root, 1.0),
         *(((costs.draft.what, width), costs.draft(width), 1.0) for width in widths),
     ]

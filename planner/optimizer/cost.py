@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from ..plan import Estimate
-from ..profile import Costs, Curve, Profile
+from ..profile import Profile
+from ..profile_times import Costs, Curve
 from ..schema import PlannerError
 from ..tree import Tree
 from .checks import count
@@ -32,6 +34,8 @@ from .checks import count
 _ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
 """sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
 
+
+GROWING_OVERHEAD = "tree size (overhead of growing trees)"
 
 _WIDEST = 100.0
 """Of an interval's half-width on the logarithmic scale: what is wider says nothing either, and its
@@ -86,6 +90,19 @@ class TimeTable:
         return full[: last + 1]
 
 
+TREES, CHAINS = "trees", "chains"
+"""What grows, where no head is asked; where one is, its SHA-256 stands for the chains it ends."""
+
+
+@dataclass(frozen=True)
+class GrowingCosts:
+    """What takes another time where a rule decides on the tree while it is drafted."""
+
+    draft_root: Time
+    draft: TimeTable
+    overhead: TimeTable
+
+
 @dataclass(frozen=True)
 class StepCosts:
     """What a step costs at one batch size and one context length, under one verifier."""
@@ -98,9 +115,8 @@ class StepCosts:
     overhead: TimeTable
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
-    grown: Mapping[str, TimeTable] = field(default_factory=dict)
-    """Draft passes of trees that grow, as `draft` those of fixed ones: under "" where no head is
-    asked, else by its SHA-256."""
+    grown: Mapping[str, GrowingCosts] = field(default_factory=dict)
+    """By what grows: `TREES`, `CHAINS`, or a head's SHA-256."""
 
     @property
     def max_nodes(self) -> int:
@@ -115,26 +131,26 @@ class StepCosts:
             and bool(((widths[1:] >= self.draft.first) & (widths[1:] <= self.draft.last)).all())
         )
 
-    def growing(self, head: str = "") -> StepCosts:
-        """The same where trees grow: every draft pass, the first one too, takes longer by what a
-        pass over one node does.  Profiles that did not time it say nothing of a difference.
+    def growing(self, what: str = TREES) -> StepCosts:
+        """The same where trees grow.  A profile that timed no chains says of them what it says of
+        trees, and one that timed neither, nothing.
 
-        head  SHA-256 of the head that is asked, if one is
+        what  a key of `grown`
 
-        Raises PlannerError for a head that was not timed.
+        Raises PlannerError for a head with which nothing was timed.
         """
-        draft = self.grown.get(head, None if head else self.draft)
-        if draft is None:
+        times = self.grown.get(what)
+        if times is None and what not in (TREES, CHAINS):
             raise PlannerError(
-                f"head: got one of SHA-256 {head[:12]}, with which the profile timed no draft "
+                f"head: got one of SHA-256 {what[:12]}, with which the profile timed no draft "
                 "passes; profile with it"
             )
-        one, other = self.draft(1), draft(1)
-        longer = Time(
-            max(self.draft_root.ms + other.ms - one.ms, min(self.draft_root.ms, other.ms)),
-            self.draft_root.error_ms + abs(other.error_ms - one.error_ms),
+        times = times or self.grown.get(TREES)
+        if times is None:
+            return self
+        return replace(
+            self, draft_root=times.draft_root, draft=times.draft, overhead=times.overhead
         )
-        return replace(self, draft=draft, draft_root=longer)
 
     @property
     def autoregressive_ms(self) -> float:
@@ -196,7 +212,7 @@ def step_costs(
     verify, root, draft, overhead, step = (
         _between(a, b, weight) for a, b in zip(one, two, strict=True)
     )
-    grown, beside = _grown_tables(first), _grown_tables(second)
+    here, there = (_growing_tables(entry, verifier) for entry in (first, second))
     return StepCosts(
         batch_size=batch_size,
         context=context,
@@ -206,9 +222,9 @@ def step_costs(
         overhead=overhead,
         autoregressive=step(step.first),
         grown={
-            head: _between(table, beside[head], weight)
-            for head, table in grown.items()
-            if head in beside
+            what: _growing(*map(partial(_between, weight=weight), here[what], there[what]))
+            for what in here
+            if what in there
         },
     )
 
@@ -262,13 +278,37 @@ def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
     )
 
 
-def _grown_tables(costs: Costs) -> dict[str, TimeTable]:
-    """As `StepCosts.grown`."""
-    curves = {} if costs.draft_grown is None else {"": costs.draft_grown}
+def _growing_tables(costs: Costs, verifier: str | None) -> dict[str, tuple[TimeTable, ...]]:
+    """By what grows: the first draft pass, later ones, overhead."""
+    timed = {TREES: costs.growing, CHAINS: costs.chains, **costs.scored}
+    curves = list(costs.overhead.values())
+    first, own = curves[0], curves[0] if verifier is None else costs.overhead[verifier]
     return {
-        head: _table(curve, "level width (draft of growing trees)")
-        for head, curve in (curves | costs.draft_scored).items()
+        what: (
+            _table(times.draft_root, "passes (draft_root of growing trees)"),
+            _table(times.draft, "level width (draft of growing trees)"),
+            _deciding(*(_table(each, GROWING_OVERHEAD) for each in (own, times.overhead, first))),
+        )
+        for what, times in timed.items()
+        if times is not None
     }
+
+
+def _deciding(own: TimeTable, growing: TimeTable, fixed: TimeTable) -> TimeTable:
+    """A verifier's own overhead, and by how much that of growing trees exceeded that of fixed ones
+    under the one verifier with which both were timed.  Beyond their sizes, as at the last of them.
+    """
+    counts, timed, known = (np.arange(each.first, each.last + 1) for each in (own, growing, fixed))
+    more = growing.ms - np.interp(timed, known, fixed.ms)
+    return replace(
+        own,
+        ms=own.ms + np.interp(counts, timed, np.maximum(more, 0.0)),
+        error_ms=own.error_ms + np.interp(counts, timed, growing.error_ms),
+    )
+
+
+def _growing(root: TimeTable, draft: TimeTable, overhead: TimeTable) -> GrowingCosts:
+    return GrowingCosts(root(root.first), draft, overhead)
 
 
 def _table(curve: Curve, what: str) -> TimeTable:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..drafting import Drafting, GrownDrafting, head_of
-from .cost import StepCosts
+from ..drafting import Drafting, DynamicDrafting, GrownDrafting, StoppingDrafting, head_of
+from .cost import CHAINS, StepCosts
 from .problem import Limits
 from .replay import Played, Replays, covers
 
@@ -28,15 +28,18 @@ class GrowthEstimates:
     costs: StepCosts
     """Of trees that grow, no head being asked."""
     price_per_ms: float
-    """Tokens per millisecond of the fastest plan known so far: what time is worth."""
+    """Tokens per millisecond of the fastest plan known so far that drafts: what time is worth.  Not
+    drafting at all may be faster; but that is another plan, not a setting of a rule that drafts."""
     max_children: int
     """Most children of a node."""
 
     def rate(self, drafting: GrownDrafting) -> float:
-        """Tokens per millisecond on these texts; -inf for sizes or widths that were not timed."""
+        """Tokens per millisecond on these texts; -inf for settings that never draft, and for sizes
+        or widths that were not timed."""
         tally = self.replays.play(drafting)
         costs = costs_of(drafting, self.costs)
-        return Played(tally, costs).tokens_per_ms if covers(tally, costs) else -np.inf
+        usable = tally.root_passes.any() and covers(tally, costs)
+        return Played(tally, costs).tokens_per_ms if usable else -np.inf
 
     def verify_ms(self, num_nodes: int) -> np.ndarray:
         """float64 [num_nodes]: verification and overhead, by number of nodes from 1."""
@@ -51,9 +54,12 @@ class GrowthEstimates:
 
 
 def costs_of(drafting: Drafting, costs: StepCosts) -> StepCosts:
-    """`costs`, or what it costs more to ask the head that decides, if one does."""
+    """`costs` of growing trees, or those of chains, or of chains that a head ends."""
     head = head_of(drafting)
-    return costs if head is None else costs.growing(head.sha256)
+    if head is not None:
+        return costs.growing(head.sha256)
+    chain = isinstance(drafting, (StoppingDrafting, DynamicDrafting))
+    return costs.growing(CHAINS) if chain else costs
 
 
 class GrowingSolver(Protocol):

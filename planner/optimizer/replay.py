@@ -132,7 +132,10 @@ class Played:
         least, alone = costs.overhead.first, tally.rounds - tally.sizes.sum(axis=1)
         return [
             *(Spent("verify", n, costs.verify(n), often) for n, often in sizes),
-            *(Spent("overhead", n, costs.overhead(max(n, least)), often) for n, often in sizes),
+            *(
+                Spent(costs.overhead.what, n, costs.overhead(max(n, least)), often)
+                for n, often in sizes
+            ),
             Spent(costs.draft.what, 0, costs.draft_root, tally.root_passes),
             *(Spent(costs.draft.what, width, costs.draft(width), often) for width, often in widths),
             Spent("target step", 1, costs.autoregressive, alone),

@@ -71,6 +71,15 @@ def test_a_profile_says_where_the_same_passes_took_different_times(ratio, told):
     assert (words in render(Profile.parse(content, "sample"))) == told
 
 
+def grown(draft, widths, sizes):
+    """Times of what a rule decides on."""
+    return {
+        "draft_root": samples.curve([1], [0.7]),
+        "draft": samples.curve(widths, draft),
+        "overhead": samples.curve(sizes, [1, 2]),
+    }
+
+
 @pytest.mark.parametrize("largest", [8, 64])
 def test_a_profiles_times_can_be_read(largest):
     """Rows of trees and levels, a column for everything that was timed, nothing cut off."""
@@ -79,22 +88,34 @@ def test_a_profiles_times_can_be_read(largest):
     every, few = list(range(1, largest + 1)), [2, largest]
     rules = ["chain", "naive", "topk", "rrs", "kseq", "spechub", "lookahead"]
     costs["verify"] = samples.curve(every, [10 + n for n in every])
-    costs["draft_grown"] = samples.curve([1, 2, 4], [0.1, 0.2, 0.3])
-    costs["draft_scored"] = {"ab" * 32: samples.curve([1], [0.5])}
+    costs["growing"] = grown([0.1, 0.2, 0.3], [1, 2, 4], few)
+    costs["chains"] = grown([0.4], [1], few)
+    costs["scored"] = {name * 32: grown([0.5], [1], few) for name in ("ab", "cd", "ef")}
     costs["overhead"] = {
         "rrsw": samples.curve(every, [0.5] * largest),
         **{rule: samples.curve(few, [0.25, 0.75]) for rule in rules},
     }
     lines = render(Profile.parse(content, "sample")).splitlines()
     (start,) = (place for place, line in enumerate(lines) if line.startswith("n "))
-    assert lines[start].split() == [
-        "n", "verify", "draft", "pass", "growing", "head", "abab", "rrsw", *rules
-    ]  # fmt: skip
+    assert lines[start].split() == ["n", "verify", "draft", "pass", "growing", "rrsw", *rules]
     assert max(map(len, lines)) <= 110
     assert "…" not in "".join(lines)
-    rows = {line.split()[0]: line.split()[1:] for line in lines[start + 1 :]}
+    end = lines.index("", start)
+    rows = {line.split()[0]: line.split()[1:] for line in lines[start + 1 : end]}
     assert list(map(int, rows)) == (every if largest == 8 else [1, 2, 4, largest])
     assert rows["2"] == ["10.8", "0.09", "0.18", "0.45", *["0.225"] * len(rules)]
     assert rows[str(largest)] == [
         f"{0.9 * (10 + largest):.3g}", "0.45", *["0.675"] * len(rules)
     ]  # fmt: skip
+    last = ["1.8"] if largest == 8 else []
+    by_rule = [line.split() for line in lines[-5:]]
+    assert (
+        by_rule
+        == [
+            ["fixed", "trees", "0.27", "0.09", "0.45", "0.45", "0.45"],
+            ["growing", "trees", "0.63", "0.09", "0.9", *last],
+            ["chains", "0.63", "0.36", "0.9", *last],
+            *(["chains,", "head", name * 4, "0.63", "0.45", "0.9", *last] for name in ("ab", "cd")),
+            ["chains,", "head", "efefefef", "0.63", "0.45", "0.9", *last],
+        ][-5:]
+    )

@@ -9,8 +9,6 @@ import numpy as np
 from planner.plan import VERIFIER_TRAITS
 from planner.profile import (
     Acceptance,
-    Costs,
-    Curve,
     Execution,
     Machine,
     ModelInfo,
@@ -18,6 +16,7 @@ from planner.profile import (
     PromptAcceptance,
     Sampling,
 )
+from planner.profile_times import Costs, Curve, GrowingTimes
 
 MACHINE = Machine(
     platform="test",
@@ -68,6 +67,21 @@ def costs(
         overhead={name: curve(counts, overhead, spread=spread) for name in VERIFIER_TRAITS},
         target_step=curve([1], lambda n: step, spread=spread),
         draft_step=curve([1], lambda n: draft(1), spread=spread),
+    )
+
+
+def growing_times(
+    root: float,
+    draft: Callable[[int], float],
+    overhead: Callable[[int], float],
+    widths: Sequence[int] = (1,),
+    sizes: Sequence[int] = (2, 4, 8),
+) -> GrowingTimes:
+    """As where a rule decides on the tree."""
+    return GrowingTimes(
+        draft_root=curve([1], lambda n: root),
+        draft=curve(widths, draft),
+        overhead=curve(sizes, overhead),
     )
 
 

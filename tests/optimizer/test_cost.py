@@ -5,7 +5,7 @@ import pytest
 
 from planner import PlannerError, Tree
 from planner.optimizer import step_costs
-from planner.optimizer.cost import speedup
+from planner.optimizer.cost import CHAINS, speedup
 from planner.plan import Estimate
 
 from . import factory
@@ -134,32 +134,76 @@ def test_every_verifier_has_an_overhead_of_its_own():
     assert steps[1] - steps[0] == pytest.approx(2.0, rel=16 * EPS)
 
 
-def growing_costs(**change):
-    """Passes of .5 ms where the tree is fixed, 1 where it grows, 1.2 with a head's word; 2 at the
-    root of a fixed one."""
-    costs = bumpy(root=2.0, draft=lambda width: 0.5 * width)
-    costs = costs.model_copy(
-        update={
-            "draft_grown": factory.curve(list(BUMPY), lambda width: 0.5 + 0.5 * width),
-            "draft_scored": {"a": factory.curve([1], lambda width: 1.2)},
-        }
-    )
-    return step_costs(profile(costs), **change)
+def growing_costs(**without):
+    """Passes of .5 ms a node where the tree is fixed, .5 more where it grows, less so for chains;
+    deciding takes .25 ms, or .125, more for trees of over 2 nodes."""
+    costs = bumpy(root=2.0, draft=lambda width: 0.5 * width, overhead=lambda n: n / 8)
+    timed = {
+        "growing": factory.growing_times(
+            2.5, lambda width: 0.5 + 0.5 * width, lambda n: n / 8 + (n > 2) / 4, widths=list(BUMPY)
+        ),
+        "chains": factory.growing_times(2.25, lambda width: 0.75, lambda n: n / 8 + (n > 2) / 8),
+        "scored": {"a": factory.growing_times(2.75, lambda width: 1.25, lambda n: n / 8 + 0.5)},
+    }
+    return costs.model_copy(update=timed | without)
 
 
-def test_where_trees_grow_every_draft_pass_takes_longer():
-    fixed = growing_costs()
-    grown, scored = fixed.growing(), fixed.growing("a")
-    assert [grown.draft_ms(1), grown.draft_ms(4), grown.draft_root.ms] == [1.0, 2.5, 2.5]
-    assert [scored.draft_ms(1), scored.draft_root.ms] == [1.2, pytest.approx(2.7)]
-    assert scored.draft.last == 1
-    assert grown.growing("a").draft_root.ms == pytest.approx(2.7)
-    assert (grown.verify_ms(4), grown.autoregressive) == (fixed.verify_ms(4), fixed.autoregressive)
+def test_where_trees_grow_passes_and_deciding_take_longer():
+    fixed = step_costs(profile(growing_costs()))
+    trees, chains, scored = fixed.growing(), fixed.growing(CHAINS), fixed.growing("a")
+    assert [trees.draft_ms(1), trees.draft_ms(4), trees.draft_root.ms] == [1.0, 2.5, 2.5]
+    assert [chains.draft_ms(1), chains.draft_root.ms] == [0.75, 2.25]
+    assert [scored.draft_ms(1), scored.draft_root.ms] == [1.25, 2.75]
+    assert chains.draft.last == scored.draft.last == 1
+    more = [
+        [each.overhead_ms(n) - fixed.overhead_ms(n) for n in (1, 2, 3, 4, 8, 32)]
+        for each in (trees, chains, scored)
+    ]
+    assert more == [[0, 0, 0.125, 0.25, 0.25, 0.25], [0, 0, 0.0625, *[0.125] * 3], [0.5] * 6]
+    for each in (trees, chains, scored):
+        assert (each.verify_ms(4), each.autoregressive) == (
+            fixed.verify_ms(4), fixed.autoregressive
+        )  # fmt: skip
+        assert each.growing(CHAINS) == chains  # of whichever it is asked, the same is said
 
 
-def test_a_profile_that_timed_no_growing_trees_says_nothing_of_them():
-    costs = step_costs(profile(bumpy()))
-    assert costs.growing() == costs
+def test_deciding_comes_on_top_of_every_verifiers_own_walk():
+    """It was timed under the verifier named first alone."""
+    costs = growing_costs()
+    slow = {**costs.overhead, "lookahead": factory.curve([2, 32], lambda n: 7.0)}
+    made = profile(costs.model_copy(update={"overhead": slow}))
+    assert next(iter(slow)) != "lookahead"
+    walks = step_costs(made, verifier="lookahead").growing().overhead
+    assert [walks(n).ms for n in (2, 4, 32)] == [7.0, 7.25, 7.25]
+
+
+def test_deciding_never_takes_less_than_nothing():
+    """Where growing trees happened to be walked faster."""
+    fast = factory.growing_times(2.5, lambda width: 1.0, lambda n: n / 16)
+    fixed = step_costs(profile(growing_costs(growing=fast)))
+    assert fixed.growing().overhead.ms.tolist() == fixed.overhead.ms.tolist()
+
+
+def test_growing_trees_are_interpolated_between_contexts():
+    near = growing_costs()
+    twice = {
+        "growing": factory.growing_times(
+            5.0, lambda width: 1 + width, lambda n: n / 8 + (n > 2) / 2, widths=list(BUMPY)
+        )
+    }
+    far = growing_costs(**twice, context=near.context + 100)
+    between = step_costs(profile(near, far), context=near.context + 50).growing()
+    assert [between.draft_root.ms, between.draft_ms(4)] == [3.75, 3.75]
+    assert between.overhead_ms(8) == 1 + 0.375
+
+
+def test_what_a_profile_did_not_time_of_growing_trees():
+    """Chains count as trees, and trees as fixed ones; of a head nothing is known."""
+    nothing = {"growing": None, "chains": None, "scored": {}}
+    costs = step_costs(profile(growing_costs(**nothing)))
+    assert costs.growing() == costs.growing(CHAINS) == costs
+    trees = step_costs(profile(growing_costs(chains=None)))
+    assert trees.growing(CHAINS) == trees.growing()
     with pytest.raises(PlannerError, match=r"SHA-256 b, .* timed no draft passes; profile with it"):
         costs.growing("b")
 

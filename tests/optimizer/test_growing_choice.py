@@ -111,16 +111,16 @@ def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(gr
 
 
 def test_a_heads_chains_pay_for_its_word():
-    """The head's candidate costs its own passes, the others the passes of growing trees."""
+    """The head's candidate costs its own passes and deciding, the other one those of chains."""
     replays = made_up(0, lengths=(70, 50, 60, 64), num_expanded=14, scores=True)
-    plain, grown, scored = 0.5, 0.7, 0.9
-    costs = factory.costs(verify=lambda n: 10, draft=lambda w: plain, counts=range(1, 17))
-    costs = costs.model_copy(
-        update={
-            "draft_grown": factory.curve(range(1, 17), lambda w: grown),
-            "draft_scored": {HEAD.sha256: factory.curve([1], lambda w: scored)},
-        }
-    )
+    costs = factory.costs(verify=lambda n: 10, draft=lambda w: 0.5, counts=range(1, 17))
+    passes, deciding = {"head": 0.9, "other": 0.7}, {"head": 0.3, "other": 0.2}
+    chains, scored = (
+        factory.growing_times(passes[who], lambda w, who=who: passes[who],
+                              lambda n, who=who: 0.1 + deciding[who])
+        for who in ("other", "head")
+    )  # fmt: skip
+    costs = costs.model_copy(update={"chains": chains, "scored": {HEAD.sha256: scored}})
     profile = in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
     found = {
         candidate.drafting.score: candidate
@@ -132,8 +132,8 @@ def test_a_heads_chains_pay_for_its_word():
     for score, candidate in found.items():
         steps = candidate.predicted.steps
         drafted = sum(steps.nodes[2:])  # by the share of steps that draft, as does the overhead
-        passes = steps.draft_passes * (scored if score == "head" else grown)
-        expected = 10 + passes + 0.1 * drafted
+        who = "head" if score == "head" else "other"
+        expected = 10 + steps.draft_passes * passes[who] + (0.1 + deciding[who]) * drafted
         assert candidate.step_ms.value == pytest.approx(expected, rel=1e-3)
     assert solve(profile, solver="specdecpp").drafting in [c.drafting for c in found.values()]
 

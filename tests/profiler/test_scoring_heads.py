@@ -57,8 +57,11 @@ def test_the_head_stands_in_the_trees_and_costs_of_its_sampling_only(profile):
     assert (told <= 1).all()
     assert told.std() > 0.1
     (costs,) = profile.costs
-    assert costs.draft_scored[FILE.sha256].counts == [1]
-    assert costs.draft_grown.counts == costs.draft.counts
+    assert costs.growing.draft.counts == costs.draft.counts
+    assert costs.growing.overhead.counts == [2, 4, 8]
+    for chains in (costs.chains, costs.scored[FILE.sha256]):
+        assert chains.draft_root.counts == chains.draft.counts == [1]
+        assert chains.overhead.counts == [2, 4, 8]
 
 
 def chains_of_texts():

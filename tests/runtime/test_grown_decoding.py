@@ -178,6 +178,26 @@ def test_a_rule_is_shown_what_was_drawn_and_the_columns_that_it_asks_for():
     np.testing.assert_allclose(nothing.drawn, [[0.3, 0.2], [0.9, 0.1]], atol=1e-6)
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_on_the_host_the_same_is_shown_as_from_a_gpu(dtype, distinct):
+    """One compiled pass against tensor operations; also where q is used up."""
+    rng = torch.Generator().manual_seed(1)
+    q = torch.randn(40, 30, generator=rng, dtype=dtype).mul(4).softmax(-1)
+    q[0], q[1] = torch.eye(30, dtype=dtype)[:2]
+    candidates = torch.stack([torch.randperm(30, generator=rng)[:9] for _ in q])
+    candidates[0], candidates[1] = torch.arange(9), torch.arange(9)
+    score = torch.rand(40, generator=rng, dtype=dtype)
+    seen = shown(q, candidates, FEATURES, score, distinct=distinct)
+    eps = torch.finfo(dtype).eps
+    mass = q.gather(-1, candidates).double().numpy()
+    # what is left is a difference of nine numbers of at most 1
+    close = {"rtol": 20 * eps, "atol": 0} if not distinct else {"rtol": 1e-8, "atol": 1e-14}
+    np.testing.assert_allclose(seen.drawn, drawn_values(mass, distinct=distinct), **close)
+    np.testing.assert_allclose(seen.features, features(q, FEATURES, score), rtol=0, atol=40 * eps)
+    assert seen.tokens.tolist() == candidates.tolist()
+
+
 @pytest.mark.parametrize("way", ["greedy", "heuristic"])
 def test_the_report_says_how_trees_differed(way, tmp_path):
     report = decode_prompts(

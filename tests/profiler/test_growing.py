@@ -1,0 +1,78 @@
+"""What is timed of trees that grow: which clock ticks end up where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from planner.growth.greedy import Greedy
+from planner.growth.stopping import Stopping
+from planner.profile import Sampling
+from profiler import growing
+from profiler.curves import CostGrid, CostSweeps
+from runtime import TableModel, session
+
+V = 6
+DRAFTING, TREES, CHAINS = 1.0, 100.0, 200.0
+"""Seconds that the clock below is put forward by a draft pass, and by asking a rule once."""
+
+
+def table(seed: int) -> TableModel:
+    rng = torch.Generator().manual_seed(seed)
+    return TableModel(torch.randn(V, V, V, generator=rng, dtype=torch.float64))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time passes only where it is said to."""
+    now = [0.0]
+    monkeypatch.setattr(session, "perf_counter", lambda: now[0])
+
+    def slower(owner, name, seconds):
+        plain = getattr(owner, name)
+
+        def slow(*arguments, **settings):
+            now[0] += seconds
+            return plain(*arguments, **settings)
+
+        monkeypatch.setattr(owner, name, slow)
+
+    return slower
+
+
+@pytest.mark.parametrize("num_nodes", [2, 6, 16])
+def test_deciding_is_overhead_of_what_grows_and_of_nothing_else(clock, num_nodes):
+    draft = table(1)
+    clock(draft, "forward", DRAFTING)
+    clock(Greedy, "grow", TREES)
+    clock(Stopping, "grow", CHAINS)
+    grid = CostGrid.up_to(num_nodes, V)
+    sweeps = CostSweeps(
+        table(0), draft, [0, 1, 2, 3], 4, grid, Sampling(temperature=1), verifiers=["rrsw", "topk"],
+        seed=0, heads={"a": lambda hidden: torch.ones(len(hidden))},
+    )  # fmt: skip
+    sweeps._pair._scored_logits = lambda tree, nodes: (  # a table has no hidden states
+        sweeps._pair._draft_logits(tree, nodes), torch.ones(len(nodes)),
+    )  # fmt: skip
+    times = sweeps.sweep()
+    assert not any(np.isnan(each).any() for each in times.values())
+    for name, each in times.items():
+        if name.endswith(("draft", "draft_root")):
+            np.testing.assert_allclose(each, 1e3 * DRAFTING)
+        elif not name.endswith("overhead"):
+            np.testing.assert_allclose(each, 1e3 * DRAFTING if name == "draft_step" else 0)
+    chains = growing.chain_sizes(num_nodes)
+    for name in ("chains", "a"):  # asked once a token and once more
+        np.testing.assert_allclose(times[f"{name}/overhead"], 1e3 * CHAINS * np.array(chains))
+    trees = times["growing/overhead"] / (1e3 * TREES)
+    assert len(trees) == len(growing.powers_of_two(num_nodes))
+    assert (trees >= 2).all()
+    np.testing.assert_allclose(trees, trees.round())
+
+
+def test_sizes():
+    assert growing.powers_of_two(2) == (2,)
+    assert growing.powers_of_two(7) == (2, 4)
+    assert growing.powers_of_two(64) == (2, 4, 8, 16, 32, 64)
+    assert [growing.chain_sizes(n) for n in (2, 7, 8, 64)] == [(2, 4), (2, 4), *[(2, 4, 8)] * 2]
