@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numba import njit
 
 from ..drafting import GreedyDrafting
-from .base import Request
+from .memory import Compiled, Memory, News
 from .slots import (
     Heap,
     Nodes,
@@ -16,18 +14,18 @@ from .slots import (
     ask,
     fill_drawn,
     fill_lone_root,
-    new_heap,
-    new_nodes,
-    new_requests,
+    heap_in,
+    nodes_in,
     pop,
     push,
+    requests_in,
     reveal,
 )
 
 NO_NODE = -1
 
 
-class Greedy:
+class Greedy(Compiled):
     """Fill the slot of largest value again and again, until the tree has `num_nodes` nodes.
 
     The draft is evaluated lazily and in batches.  When the next slot lies below a node that is not
@@ -39,36 +37,28 @@ class Greedy:
     fills no slot.
     """
 
-    columns: tuple[str, ...] = ()
-
     def __init__(self, settings: GreedyDrafting) -> None:
-        self.num_nodes = settings.num_nodes
-        self.max_children = settings.max_children
-        self._limit = settings.max_depth
-        self._max_depth = 0
-        self._nodes = new_nodes(self.num_nodes, self.max_children)
-        self._heap = new_heap(self.num_nodes + 1)
-        self._requests = new_requests(self.num_nodes)
-        self._waiting = np.array([NO_NODE]), np.zeros(1)
+        super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
 
-    def start(self, max_depth: int) -> None:
-        self._max_depth = min(self._limit, max_depth)
-        start(self._nodes, self._heap, self._waiting, self._max_depth)
+    def _advance(self, fresh: bool, news: News) -> int:
+        return _advance_in(self._memory, fresh, news, self._max_depth)
 
-    def grow(self) -> Sequence[Request]:
-        advance(self._nodes, self._heap, self._waiting, self._requests, self._max_depth)
-        return self._requests.listed()
 
-    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        fill_drawn(self._nodes, np.array(nodes, np.int64), drawn)
+@njit(cache=True)
+def state_in(memory: Memory) -> tuple[Nodes, Heap, tuple[np.ndarray, np.ndarray], Requests]:
+    """The tree so far, its slots, the child that waits for its parent (`start`), the answer."""
+    waiting = memory.wholes[10, :1], memory.reals[3, :1]
+    return nodes_in(memory), heap_in(memory, 0), waiting, requests_in(memory)
 
-    @property
-    def slot_values(self) -> np.ndarray:
-        """float64 [nodes so far]: value of the slot that each filled; the root's is 1."""
-        return self._nodes.values[: self._nodes.count[0]].copy()
 
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        pass
+@njit(cache=True)
+def _advance_in(memory: Memory, fresh: bool, news: News, max_depth: int) -> int:
+    nodes, heap, waiting, requests = state_in(memory)
+    if fresh:
+        start(nodes, heap, waiting, max_depth)
+    fill_drawn(nodes, news.nodes, news.drawn)
+    advance(nodes, heap, waiting, requests, max_depth)
+    return int(requests.count[0])
 
 
 @njit(cache=True)

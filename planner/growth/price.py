@@ -35,18 +35,20 @@ import numpy as np
 from numba import njit
 
 from ..drafting import PriceDrafting
-from .base import COLLISION, FEATURES, Request
+from .base import COLLISION, FEATURES
+from .memory import Compiled, Memory, News
 from .slots import (
     Heap,
     Nodes,
     Requests,
     ask,
+    fill_drawn,
     fill_lone_root,
-    new_heap,
-    new_nodes,
-    new_requests,
+    heap_in,
+    nodes_in,
     pop,
     push,
+    requests_in,
     reveal,
 )
 
@@ -94,33 +96,20 @@ class Growth(NamedTuple):
     """bool [1]: has all been asked for?"""
 
 
-class Price:
+class Price(Compiled):
     """Tokens against time, both at the long-run rate."""
 
     columns: tuple[str, ...] = (FEATURES[COLLISION],)
 
     def __init__(self, settings: PriceDrafting, *, deterministic: bool) -> None:
-        self.num_nodes = settings.num_nodes
-        self.max_children = settings.max_children
+        super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
         self.tables = tables_of(settings, deterministic=deterministic)
         self._planned = self._price = settings.price_per_ms
         self._online = settings.online
         self._tokens = self._time = 0.0
-        self._limit = settings.max_depth
-        self._max_depth = 0
-        self._growth = new_growth(self.num_nodes, self.max_children)
-        self._requests = new_requests(self.num_nodes)
 
-    def start(self, max_depth: int) -> None:
-        self._max_depth = min(self._limit, max_depth)
-        start(self._growth)
-
-    def grow(self) -> Sequence[Request]:
-        advance(self._growth, self.tables, self._requests, self._price, self._max_depth)
-        return self._requests.listed()
-
-    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        fill_shown(self._growth, self.tables, np.array(nodes, np.int64), drawn, features)
+    def _advance(self, fresh: bool, news: News) -> int:
+        return _advance_in(self._memory, fresh, news, self.tables, self._price, self._max_depth)
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         if not self._online:
@@ -147,17 +136,33 @@ def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:
     )
 
 
-def new_growth(num_nodes: int, max_children: int) -> Growth:
-    """A lone root."""
+@njit(cache=True)
+def growth_in(memory: Memory) -> Growth:
+    """The tree so far, with rows 3 to 6 of the real numbers and the second of the flags."""
+    num_nodes = len(memory.drawn)
     return Growth(
-        new_nodes(num_nodes, max_children),
-        reach=np.zeros(num_nodes),
-        tried=np.zeros(num_nodes),
-        left=np.zeros(num_nodes),
-        squares=np.zeros(num_nodes),
-        slots=new_heap(num_nodes + 1),
-        done=np.zeros(1, np.bool_),
+        nodes_in(memory),
+        memory.reals[3, :num_nodes],
+        memory.reals[4, :num_nodes],
+        memory.reals[5, :num_nodes],
+        memory.reals[6, :num_nodes],
+        heap_in(memory, 0),
+        memory.flags[1, :1],
     )
+
+
+@njit(cache=True)
+def _advance_in(
+    memory: Memory, fresh: bool, news: News, tables: Tables, price: float, max_depth: int
+) -> int:
+    growth = growth_in(memory)
+    if fresh:
+        start(growth)
+    fill_drawn(growth.nodes, news.nodes, news.drawn)
+    fill_expanded(growth, tables, news.nodes, news.features[:, COLLISION])
+    requests = requests_in(memory)
+    advance(growth, tables, requests, price, max_depth)
+    return int(requests.count[0])
 
 
 @njit(cache=True)
@@ -167,17 +172,6 @@ def start(growth: Growth) -> None:
     growth.reach[0] = 1.0
     growth.slots.size[0] = 0
     growth.done[0] = False
-
-
-@njit(cache=True)
-def fill_shown(
-    growth: Growth, tables: Tables, places: np.ndarray, drawn: np.ndarray, features: np.ndarray
-) -> None:
-    """What a draft pass over `places` found: float64 [w, at least max_children], [w, features]."""
-    known = growth.nodes.drawn
-    for i in range(len(places)):
-        known[places[i]] = drawn[i, : known.shape[1]]
-    fill_expanded(growth, tables, places, features[:, COLLISION])
 
 
 @njit(cache=True)

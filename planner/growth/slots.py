@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .memory import Memory
+
 
 class Heap(NamedTuple):
     """Slots, the one of largest value first; among equals the one below the earlier node."""
@@ -56,33 +58,33 @@ class Requests(NamedTuple):
     children: np.ndarray
     """int64 [2 num_nodes]"""
 
-    def listed(self) -> list[tuple[int, int]]:
-        count = int(self.count[0])
-        return list(zip(self.nodes[:count].tolist(), self.children[:count].tolist(), strict=True))
 
-
-def new_heap(capacity: int) -> Heap:
-    """An empty one."""
-    return Heap(np.zeros(1, np.int64), np.zeros(capacity), np.zeros(capacity, np.int64))
-
-
-def new_nodes(num_nodes: int, max_children: int) -> Nodes:
-    """A lone root."""
+@njit(cache=True)
+def nodes_in(memory: Memory) -> Nodes:
+    """Rows 0, 1, 2 of the whole numbers, 0 of the others."""
+    num_nodes = len(memory.drawn)
     return Nodes(
-        np.ones(1, np.int64),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, bool),
-        np.zeros(num_nodes, np.int64),
-        np.full((num_nodes, max_children), np.nan),
-        np.ones(num_nodes),
+        memory.wholes[0, :1],
+        memory.wholes[1, :num_nodes],
+        memory.flags[0, :num_nodes],
+        memory.wholes[2, :num_nodes],
+        memory.drawn,
+        memory.reals[0, :num_nodes],
     )
 
 
-def new_requests(num_nodes: int) -> Requests:
-    """None yet: at most every node once for a child and once for a draft pass."""
-    return Requests(
-        np.zeros(1, np.int64), np.zeros(2 * num_nodes, np.int64), np.zeros(2 * num_nodes, np.int64)
-    )
+@njit(cache=True)
+def requests_in(memory: Memory) -> Requests:
+    """Rows 3, 4, 5 of the whole numbers: at most every node once for a child and once for a draft
+    pass."""
+    return Requests(memory.wholes[3, :1], memory.wholes[4], memory.wholes[5])
+
+
+@njit(cache=True)
+def heap_in(memory: Memory, which: int) -> Heap:
+    """The first (0): rows 6, 7 of the whole numbers, 1 of the others; the second (1): the next."""
+    place = 6 + 2 * which
+    return Heap(memory.wholes[place, :1], memory.reals[1 + which], memory.wholes[place + 1])
 
 
 @njit(cache=True)
@@ -97,6 +99,7 @@ def fill_drawn(nodes: Nodes, places: np.ndarray, drawn: np.ndarray) -> None:
 def fill_lone_root(nodes: Nodes) -> None:
     """Back to a lone root that is not expanded."""
     nodes.count[0] = 1
+    nodes.values[0] = 1.0
     nodes.expanded[:] = False
     nodes.revealed[:] = 0
 

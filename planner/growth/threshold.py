@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 from numba import njit
 
 from ..drafting import ThresholdDrafting
-from .base import Request
+from .memory import Compiled, Memory, News
 from .slots import (
     Heap,
     Nodes,
@@ -16,16 +13,16 @@ from .slots import (
     ask,
     fill_drawn,
     fill_lone_root,
-    new_heap,
-    new_nodes,
-    new_requests,
+    heap_in,
+    nodes_in,
     pop,
     push,
+    requests_in,
     reveal,
 )
 
 
-class Threshold:
+class Threshold(Compiled):
     """Fill every slot whose value exceeds the threshold; one draft pass a level.
 
     Up to `num_nodes` nodes: once there are so many no further slot is filled, and what is filled
@@ -33,44 +30,28 @@ class Threshold:
     Without the limit the tree is `Greedy`'s whose last slot is the last one above the threshold.
     """
 
-    columns: tuple[str, ...] = ()
-
     def __init__(self, settings: ThresholdDrafting) -> None:
-        self.num_nodes = settings.num_nodes
-        self.max_children = settings.max_children
+        super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
         self._threshold = settings.threshold
-        self._limit = settings.max_depth
-        self._max_depth = 0
-        self._nodes = new_nodes(self.num_nodes, self.max_children)
-        self._level = new_heap(self.num_nodes + 1)
-        self._below = new_heap(self.num_nodes + 1)
-        self._requests = new_requests(self.num_nodes)
 
-    def start(self, max_depth: int) -> None:
-        self._max_depth = min(self._limit, max_depth)
-        start(self._nodes, self._level, self._below, self._max_depth)
+    def _advance(self, fresh: bool, news: News) -> int:
+        return _advance_in(self._memory, fresh, news, self._threshold, self._max_depth)
 
-    def grow(self) -> Sequence[Request]:
-        advance(
-            self._nodes,
-            self._level,
-            self._below,
-            self._requests,
-            self._threshold,
-            self._max_depth,
-        )
-        return self._requests.listed()
 
-    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        fill_drawn(self._nodes, np.array(nodes, np.int64), drawn)
+@njit(cache=True)
+def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
+    """The tree so far, the slots of the level that is expanded and those below, the answer."""
+    return nodes_in(memory), heap_in(memory, 0), heap_in(memory, 1), requests_in(memory)
 
-    @property
-    def slot_values(self) -> np.ndarray:
-        """float64 [nodes so far]: value of the slot that each filled; the root's is 1."""
-        return self._nodes.values[: self._nodes.count[0]].copy()
 
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        pass
+@njit(cache=True)
+def _advance_in(memory: Memory, fresh: bool, news: News, threshold: float, max_depth: int) -> int:
+    nodes, level, below, requests = state_in(memory)
+    if fresh:
+        start(nodes, level, below, max_depth)
+    fill_drawn(nodes, news.nodes, news.drawn)
+    advance(nodes, level, below, requests, threshold, max_depth)
+    return int(requests.count[0])
 
 
 @njit(cache=True)

@@ -14,7 +14,8 @@ from numba import njit
 from ..drafting import GreedyDrafting, PriceDrafting, StoppingDrafting, ThresholdDrafting
 from ..growth import Grower, greedy, price, threshold
 from ..growth.base import COLLISION, ENTROPY, MAX_PROBABILITY, SCORE
-from ..growth.slots import new_heap, new_nodes, new_requests
+from ..growth.memory import new_memory
+from ..growth.slots import requests_in
 from ..growth.stopping import FACTORS
 from ..tree import Tree
 from .replay_walk import (
@@ -39,10 +40,7 @@ def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: boo
         recorded,
         new_walk(drafting.num_nodes),
         tally,
-        new_nodes(drafting.num_nodes, drafting.max_children),
-        new_heap(drafting.num_nodes + 1),
-        (np.array([greedy.NO_NODE]), np.zeros(1)),
-        new_requests(drafting.num_nodes),
+        new_memory(drafting.num_nodes, drafting.max_children),
         drafting.max_depth,
     )
     return tally
@@ -55,10 +53,7 @@ def play_threshold(recorded: Recorded, drafting: ThresholdDrafting, deterministi
         recorded,
         new_walk(drafting.num_nodes),
         tally,
-        new_nodes(drafting.num_nodes, drafting.max_children),
-        new_heap(drafting.num_nodes + 1),
-        new_heap(drafting.num_nodes + 1),
-        new_requests(drafting.num_nodes),
+        new_memory(drafting.num_nodes, drafting.max_children),
         drafting.threshold,
         drafting.max_depth,
     )
@@ -72,9 +67,8 @@ def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool)
         recorded,
         new_walk(drafting.num_nodes),
         tally,
-        price.new_growth(drafting.num_nodes, drafting.max_children),
+        new_memory(drafting.num_nodes, drafting.max_children),
         price.tables_of(drafting, deterministic=deterministic),
-        new_requests(drafting.num_nodes),
         drafting.price_per_ms,
         drafting.max_depth,
     )
@@ -170,7 +164,8 @@ def _play_round(
 
 
 @njit(cache=True)
-def _play_greedy(recorded, walk, tally, nodes, heap, waiting, requests, max_depth):  # type: ignore[no-untyped-def]
+def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-untyped-def]
+    nodes, heap, waiting, requests = greedy.state_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
@@ -190,9 +185,8 @@ def _play_greedy(recorded, walk, tally, nodes, heap, waiting, requests, max_dept
 
 
 @njit(cache=True)
-def _play_threshold(  # type: ignore[no-untyped-def]
-    recorded, walk, tally, nodes, level, below, requests, least, max_depth
-):
+def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: ignore[no-untyped-def]
+    nodes, level, below, requests = threshold.state_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
@@ -212,7 +206,8 @@ def _play_threshold(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _play_price(recorded, walk, tally, growth, tables, requests, price_per_ms, max_depth):  # type: ignore[no-untyped-def]
+def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):  # type: ignore[no-untyped-def]
+    growth, requests = price.growth_in(memory), requests_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
