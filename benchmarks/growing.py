@@ -36,7 +36,7 @@ from runtime.embedded import load_prompts
 
 from .growing_times import Effort, Timed, decoder_of, times_of
 from .marks import add_outputs, folder_beside, publish
-from .regret_times import SHAPES, TEMPERATURES
+from .regret_times import TEMPERATURES, add_contests, contests_of
 from .truth import log_error, models
 
 DECODING_SEED = 501
@@ -301,8 +301,7 @@ def compared(results: Sequence[Result]) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_outputs(parser)
-    parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
-    parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
+    add_contests(parser)
     parser.add_argument("--temperature", type=float, choices=TEMPERATURES, action="append")
     parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
     parser.add_argument("--num-prompts", type=int, default=64)
@@ -325,13 +324,13 @@ def main() -> None:
 
 def run(arguments: argparse.Namespace, folder: Path) -> None:
     """Everything; times and heads are kept in `folder`."""
-    pairs = arguments.pair or ["distilled", "plain"]
+    pairs, shapes = contests_of(arguments)
     effort = Effort(
         repeats=arguments.repeats, num_profiled=arguments.num_profiled,
         num_prompts=arguments.num_timed, num_tokens=arguments.num_timed_tokens,
         num_rounds=arguments.num_rounds, jobs=arguments.jobs,
     )  # fmt: skip
-    shapes, temperatures = arguments.shape or SHAPES, arguments.temperature or TEMPERATURES
+    temperatures = arguments.temperature or TEMPERATURES
     times = {pair: times_of(pair, shapes, temperatures, effort, folder) for pair in pairs}
     if arguments.times_only:
         return

@@ -38,7 +38,15 @@ from planner.profile import Profile, Sampling
 
 from .growing_times import best_of
 from .marks import add_outputs, folder_beside, publish
-from .regret_times import SHAPES, TEMPERATURES, draft_of, facts_of, profiles_of, target_of
+from .regret_times import (
+    TEMPERATURES,
+    add_contests,
+    contests_of,
+    draft_of,
+    facts_of,
+    profiles_of,
+    target_of,
+)
 
 NUM_TUNED = 64
 """Prompts on which the grids are tuned and compared."""
@@ -197,8 +205,7 @@ def others_of(pair: str, num_profiled: int, folder: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_outputs(parser)
-    parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
-    parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
+    add_contests(parser)
     parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
     parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
     parser.add_argument(
@@ -208,7 +215,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes that plan and play")
     parser.add_argument("--profiles-only", action="store_true", help="stop when these are measured")
     arguments = parser.parse_args()
-    pairs, shapes = arguments.pair or ["distilled", "plain"], arguments.shape or SHAPES
+    pairs, shapes = contests_of(arguments)
     with folder_beside(arguments.output, keep=arguments.profiles_only) as folder:
         measured = {
             pair: (

@@ -31,11 +31,12 @@ from profiler import discard_pieces
 
 from .marks import add_outputs, publish
 from .regret_times import (
-    SHAPES,
     TEMPERATURES,
     Choice,
     StepClock,
     Timed,
+    add_contests,
+    contests_of,
     draft_of,
     lower_quartile,
     one_thread,
@@ -208,8 +209,7 @@ def ranked(tokens: dict[Choice, Ratio], step_ms: dict[Choice, float]) -> list[Ch
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_outputs(parser)
-    parser.add_argument("--pair", choices=["distilled", "plain"], action="append")
-    parser.add_argument("--shape", choices=SHAPES, action="append", help="'' is as it is")
+    add_contests(parser)
     parser.add_argument("--repeats", type=int, default=12, help="of every time")
     parser.add_argument("--num-tokens", type=int, default=128, help="profiled per prompt")
     parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
@@ -218,9 +218,9 @@ def main() -> None:
         help="stop when these are measured; the same command without it goes on from there",
     )  # fmt: skip
     arguments = parser.parse_args()
-    pairs, output = arguments.pair or ["distilled", "plain"], arguments.output
-    effort = arguments.shape or SHAPES, arguments.repeats, arguments.num_tokens
-    times = {pair: times_of(pair, *effort, output) for pair in pairs}
+    (pairs, shapes), output = contests_of(arguments), arguments.output
+    effort = arguments.repeats, arguments.num_tokens
+    times = {pair: times_of(pair, shapes, *effort, output) for pair in pairs}
     if arguments.until == "times":
         return
     finals: list[tuple[str, Final]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from profiler import ScoringHead, Settings, measure_profile
 from profiler.curves import CostGrid, CostRounds, CostSweeps
 from profiler.journal import Journal
 from profiler.measure import TIMED_VERIFIERS
-from runtime.embedded import load_prompts
+from runtime.embedded import PAIRS, load_prompts
 from runtime.machine import describe_machine
 from runtime.models import LanguageModel
 from runtime.policies import StaticTree
@@ -153,11 +154,25 @@ def times_file(output: Path | None, pair: str) -> Path | None:
     return None if output is None else output.parent / f".{output.name}.{pair}.times"
 
 
+def add_contests(parser: argparse.ArgumentParser) -> None:
+    """`--pair` and `--shape`, of each all or some, for `contests_of`."""
+    parser.add_argument("--pair", choices=PAIRS, action="append", help="repeatable")
+    parser.add_argument(
+        "--shape", choices=SHAPES, action="append", help="'' is as it is; repeatable"
+    )
+
+
+def contests_of(arguments: argparse.Namespace) -> tuple[Sequence[str], Sequence[str]]:
+    """Pairs and shapes that were asked for."""
+    return arguments.pair or tuple(PAIRS), arguments.shape or SHAPES
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Times are taken on one core.  Two of a virtual machine may be two cores in one minute and the
-    two halves of one in the next: passes over 6 nodes then take half as long again, passes over 1
-    or 4, which never used the second, do not, and plans made in one minute are judged in another.
+    """Times are taken on one core.  On two virtual ones passes over 5 nodes and more were seen to
+    take one time for minutes and half as long again for others, as if the two were halves of one
+    now and then; passes over 1 and 4 nodes, and all passes on one core, took one time throughout.
+    Plans made in one minute would be judged in another.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

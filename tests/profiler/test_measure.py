@@ -12,7 +12,8 @@ from planner.profile import Sampling
 from profiler import Settings, discard_pieces, measure_profile
 from profiler import measure as measure_module
 from profiler.continuations import one_by_one, sample_continuations
-from profiler.curves import NUM_ALONE, CostSweeps
+from profiler.curves import NUM_ALONE, CostRounds, CostSweeps
+from profiler.journal import Journal
 from profiler.traces import TRACERS
 from profiler.trees import broom, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
@@ -213,3 +214,29 @@ def test_alone_a_model_is_timed_behind_a_step_like_it(pair):
     for costs in profile.costs:
         assert costs.target_step.repeats == costs.draft_step.repeats == SMALL.repeats * NUM_ALONE
         assert costs.verify.repeats == SMALL.repeats
+
+
+def test_a_grid_may_be_swept_more_often_than_others_in_every_round():
+    done, calls = [], []
+
+    class Sweeps:
+        def __init__(self, name):
+            self.name = name
+
+        def warm_up(self):
+            done.append(f"warm {self.name}")
+
+        def sweep(self):
+            done.append(self.name)
+            return {"ms": np.array([float(len(done))])}
+
+        def costs(self, pieces):
+            return len(pieces)
+
+    rounds = CostRounds({"a": Sweeps("a"), "b": Sweeps("b")}, Journal(None, {}), {"a": 3})
+    rounds.take(range(1), lambda: calls.append(len(done)))
+    rounds.take(range(1, 2), lambda: calls.append(len(done)))
+    once = ["a", "a", "a", "b"]
+    assert [each for each in done if "warm" not in each] == once * 2
+    assert len(calls) == 4
+    assert rounds.costs() == {"a": 6, "b": 2}

@@ -1,0 +1,54 @@
+"""The arrays of a step: no two things in one place, and room for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from planner.growth import greedy, price, threshold
+from planner.growth.memory import Memory, new_memory
+from planner.growth.slots import Heap, Requests, requests_in
+
+NUM_NODES, MAX_CHILDREN = 5, 3
+
+
+def price_state(memory: Memory):
+    return price.growth_in(memory), requests_in(memory)
+
+
+STATES = {"greedy": greedy.state_in, "threshold": threshold.state_in, "price": price_state}
+
+
+def arrays(state) -> Iterator[np.ndarray]:
+    for part in state:
+        if isinstance(part, np.ndarray):
+            yield part
+        else:
+            yield from arrays(part)
+
+
+@pytest.mark.parametrize("rule", STATES)
+def test_no_two_parts_of_a_step_share_a_place(rule):
+    found = list(arrays(STATES[rule](new_memory(NUM_NODES, MAX_CHILDREN))))
+    assert len(found) > 10
+    assert not any(np.shares_memory(one, other) for one, other in combinations(found, 2))
+
+
+@pytest.mark.parametrize("rule", STATES)
+def test_there_is_room_for_every_node(rule):
+    """Twice in an answer, for a child and for a draft pass; a slot each and one more in a heap."""
+
+    def parts(state) -> Iterator[object]:
+        for part in state:
+            yield part
+            if isinstance(part, tuple):
+                yield from parts(part)
+
+    for part in parts(STATES[rule](new_memory(NUM_NODES, MAX_CHILDREN))):
+        if isinstance(part, Requests):
+            assert len(part.nodes) >= 2 * NUM_NODES
+        if isinstance(part, Heap):
+            assert len(part.values) == len(part.nodes) >= NUM_NODES + 1
