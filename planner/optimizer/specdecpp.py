@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product, starmap
 
 from ..drafting import DynamicDrafting, GrownDrafting, StoppingDrafting
+from .cost import CHAINS
 from .growing import GrowthEstimates
 from .price_tables import fitted_tables
 from .problem import Limits
@@ -81,7 +82,7 @@ def stopping_threshold(estimates: GrowthEstimates) -> float:
     One more token costs a draft pass c1 and a node's verification t', and is emitted with the
     chance that all before it are accepted, times its own mean chance a.
     """
-    costs = estimates.costs
+    costs = estimates.costs.growing(CHAINS)
     accepted = fitted_tables(estimates.replays.recorded, 1).ahead[1, 0]
     ms = costs.draft_ms(1) + estimates.node_ms(min(costs.max_nodes, 20))
     needed = estimates.price_per_ms * ms / max(accepted, 1e-3)
