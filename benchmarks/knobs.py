@@ -33,6 +33,7 @@ from planner.optimizer import (
     replays_of,
     step_costs,
 )
+from planner.optimizer.growing import costs_of
 from planner.optimizer.replay import covers
 from planner.profile import Profile, Sampling
 
@@ -148,6 +149,7 @@ def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[R
         candidate = best_of(ranking, rule)
         if candidate is not None:
             costs = step_costs(profile, verifier=candidate.verifier).growing()
+            costs = costs_of(candidate.drafting, costs)
             row = compared(contest, rule, candidate.drafting, replays, costs)
             rows += [] if row is None else [row]
     return rows

@@ -7,6 +7,7 @@ from benchmarks import knobs
 from benchmarks.growing_times import best_of
 from planner import PlannerError, Profile
 from planner.optimizer import Played, rank_candidates, replays_of, step_costs
+from planner.optimizer.cost import CHAINS
 from planner.profile import Sampling
 
 from .optimizer import factory
@@ -17,12 +18,19 @@ LENGTHS = (70, 50, 60, 64)
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Two profiles: the same costs, other texts."""
+    """Two profiles: the same costs, those of growing chains lower than those of trees; other texts."""
     folder = tmp_path_factory.mktemp("profiles")
     rng = np.random.default_rng(0)
     rows = [rng.dirichlet([1.5, 0.5, 0.2, 0.8], size=60)[:, :3] for _ in range(6)]
     costs = factory.costs(
         verify=lambda n: 10 + n / 2, draft=lambda width: 0.5 + width / 32, counts=range(1, 33)
+    )
+    wide = {"widths": range(1, 33), "sizes": (2, 32)}
+    costs = costs.model_copy(
+        update={
+            "growing": factory.growing_times(0.7, lambda w: 0.7 + w / 32, lambda n: 0.4, **wide),
+            "chains": factory.growing_times(0.5, lambda w: 0.5, lambda n: 0.2),
+        }
     )
     found = []
     for seed in (0, 1):
@@ -46,7 +54,9 @@ def test_the_grid_is_tuned_on_the_other_half(places, rows, rule):
     fields = knobs.KNOBS[rule]
     grid = knobs.grid_around(planned.drafting, rule)
     assert len(grid) == 1 + np.prod([len(values) for values in fields.values()])
-    costs = step_costs(profile, verifier=planned.verifier).growing()
+    of_chains = rule == "specdecpp, no head"
+    costs = step_costs(profile, verifier=planned.verifier)
+    costs = costs.growing(CHAINS) if of_chains else costs.growing()
     replays = replays_of(others, Sampling(temperature=0.6), "rrsw")
 
     def spent(drafting, texts):
