@@ -18,7 +18,7 @@ LENGTHS = (70, 50, 60, 64)
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Two profiles: the same costs, those of growing chains lower than those of trees; other texts."""
+    """Two profiles: the same costs, lower where chains grow than where trees do; other texts."""
     folder = tmp_path_factory.mktemp("profiles")
     rng = np.random.default_rng(0)
     rows = [rng.dirichlet([1.5, 0.5, 0.2, 0.8], size=60)[:, :3] for _ in range(6)]
