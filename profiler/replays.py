@@ -15,12 +15,13 @@ from torch import Tensor
 
 from planner.drafting import HeadFile
 from planner.growth.base import FEATURES
+from planner.growth.drawn import drawn_values
 from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
 from planner.profile import Replay, ReplayedPrompt, Sampling
 from planner.profile_arrays import ReplayArrays
 from planner.schema import PlannerError
 from runtime.cache import RowCache
-from runtime.candidates import drawn_values, features
+from runtime.candidates import features
 from runtime.heads import AcceptanceHead
 from runtime.models import HiddenModel, LanguageModel
 from runtime.randomness import Source, seeded_source

@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
-from planner.growth.base import COLLISION, ENTROPY, FEATURES, MAX_PROBABILITY, SCORE
-
-NOTHING_LEFT = 1e-6
-"""Mass below which the rest of a float32 distribution is rounding: its sum is off by as much."""
+from planner.growth.base import FEATURES, SCORE
+from planner.growth.drawn import drawn_and_features, drawn_values
 
 
 class Shown(NamedTuple):
@@ -60,62 +57,13 @@ def _shown_on_host(
     """The same, after a model's pass has left nothing of the interpreter in the caches: dozens of
     small operations would take tens of microseconds each."""
     tokens = candidates.numpy()
-    drawn, found = _looked_at(
+    drawn, found = drawn_and_features(
         q.numpy(), tokens, distinct, "max_probability" in columns, "entropy" in columns,
         "collision" in columns,
     )  # fmt: skip
     if score is not None and "score" in columns:
         found[:, SCORE] = score.numpy()
     return Shown(tokens, drawn, found)
-
-
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _looked_at(
-    q: np.ndarray, tokens: np.ndarray, distinct: bool, largest: bool, entropy: bool, collision: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """(drawn values, features), of the latter only what is asked for."""
-    drawn = np.empty(tokens.shape, np.float64)
-    found = np.full((len(q), 4), np.nan)
-    for row in range(len(q)):
-        left = 1.0
-        for rank in range(tokens.shape[1]):
-            mass = np.float64(q[row, tokens[row, rank]])
-            if not distinct:
-                drawn[row, rank] = mass
-            elif left > NOTHING_LEFT:
-                drawn[row, rank] = min(mass / left, 1.0)
-            else:
-                drawn[row, rank] = 1.0 if mass > 0 else 0.0
-            left -= mass
-        if largest:
-            found[row, MAX_PROBABILITY] = q[row].max()
-        if collision:
-            total = 0.0
-            for mass in q[row]:
-                total += np.float64(mass) * np.float64(mass)
-            found[row, COLLISION] = total
-        if entropy:
-            total = 0.0
-            for mass in q[row]:
-                if mass > 0:
-                    total -= mass * np.log(mass)
-            found[row, ENTROPY] = total
-    return drawn, found
-
-
-def drawn_values(mass: np.ndarray, *, distinct: bool) -> np.ndarray:
-    """Probability of each candidate under what was left of q when it was drawn.
-
-    mass  float64 [w, K]  of the candidates under q, in the order drawn
-
-    Returns float64 [w, K]: q(x_r) / (1 - sum of q over the earlier ones) for distinct candidates,
-    q(x_r) for independent ones; 0 for tokens that are drawn only because q is used up.
-    """
-    if not distinct:
-        return mass
-    left = 1 - (mass.cumsum(axis=-1) - mass)
-    drawn = np.where(left > NOTHING_LEFT, mass / np.maximum(left, NOTHING_LEFT), mass > 0)
-    return np.minimum(drawn, 1)
 
 
 def features(q: Tensor, columns: Sequence[str], score: Tensor | None = None) -> Tensor:

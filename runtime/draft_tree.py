@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
+
+from tree_kernels.ancestry import add_below
 
 FIRST_CAPACITY = 64
 
@@ -120,7 +121,7 @@ class DraftTree:
         if end > len(self._parents):
             self._make_room(end)
         above = np.array([p for p, n in zip(parents, counts, strict=True) for _ in range(n)])
-        _fill_in(self._parents, self._depths, self._ancestors, start, above)
+        add_below(self._parents, self._depths, self._ancestors, start, above)
         for parent, count in zip(parents, counts, strict=True):
             self.children[parent].extend(range(start, start + count))
             start += count
@@ -138,17 +139,6 @@ class DraftTree:
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device, non_blocking=True)
-
-
-@njit(cache=True)
-def _fill_in(
-    parents: np.ndarray, depths: np.ndarray, ancestors: np.ndarray, start: int, above: np.ndarray
-) -> None:
-    """Nodes from `start` on, below `above`, all of them before it."""
-    for place in range(len(above)):
-        node, parent = start + place, above[place]
-        parents[node], depths[node] = parent, depths[parent] + 1
-        ancestors[node, :start] = ancestors[parent, :start]
 
 
 class CandidateTree(DraftTree):

@@ -16,6 +16,7 @@ VOCABULARY = (
     "drafting",
     "profile",
     "profile_arrays",
+    "profile_times",
     "plan",
     "report",
     "head",

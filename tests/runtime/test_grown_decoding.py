@@ -10,9 +10,10 @@ from planner import Plan, PlannerError, Report
 from planner.display import render
 from planner.growth import FEATURES, grower_of
 from planner.growth.base import Request
+from planner.growth.drawn import drawn_values
 from planner.profile import Sampling
 from runtime import VERIFIERS, Decoder, Grown, Session, TableModel, decode_prompts
-from runtime.candidates import drawn_values, features, shown
+from runtime.candidates import features, shown
 from runtime.draft_tree import CandidateTree
 from runtime.randomness import seeded_source
 from tests.growth.settings import chains, trees
