@@ -62,7 +62,7 @@ def _shown_on_host(
         "collision" in columns,
     )  # fmt: skip
     if score is not None and "score" in columns:
-        found[:, SCORE] = score.numpy()
+        found[:, SCORE] = score.double().numpy()
     return Shown(tokens, drawn, found)
 
 

@@ -179,6 +179,14 @@ def test_a_rule_is_shown_what_was_drawn_and_the_columns_that_it_asks_for():
     np.testing.assert_allclose(nothing.drawn, [[0.3, 0.2], [0.9, 0.1]], atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_heads_word_may_be_of_any_precision(dtype):
+    q, candidates = torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[1, 2]])
+    score = torch.tensor([0.3], dtype=dtype)
+    seen = shown(q, candidates, ("score",), score, distinct=True)
+    assert seen.features[0, -1] == float(score)
+
+
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_on_the_host_the_same_is_shown_as_from_a_gpu(dtype, distinct):
