@@ -305,7 +305,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, choices=TEMPERATURES, action="append")
     parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
     parser.add_argument("--num-prompts", type=int, default=64)
-    parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
+    parser.add_argument("--num-profiled", type=int, default=256, help="tokens a prompt")
     parser.add_argument("--num-tokens", type=int, default=64, help="decoded a prompt")
     parser.add_argument("--num-timed", type=int, default=8, help="prompts decoded on the shape")
     parser.add_argument("--num-rounds", type=int, default=1, help="how often each of these is")

@@ -33,8 +33,7 @@ from planner.optimizer import (
     replays_of,
     step_costs,
 )
-from planner.optimizer.growing import costs_of
-from planner.optimizer.replay import covers
+from planner.optimizer.growing import costs_of, rate_on
 from planner.profile import Profile, Sampling
 
 from .growing_times import best_of
@@ -59,12 +58,13 @@ KNOBS: dict[str, dict[str, Sequence[float]]] = {
     },
     "dyspec, threshold": {"threshold": [round(0.02 * place, 2) for place in range(1, 46)]},
     "specdecpp, no head": {
-        "threshold": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+        "threshold": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98),
         "max_depth": DEPTHS,
     },
     "price": {
         "price_per_ms": (0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5),
         "node_price": (0.02, 0.05, 0.1, 0.15, 0.2, 0.3),
+        "lookahead": (0.5, 0.7, 1.0, 1.4),
     },
 }
 """The values that are tried, by the name of what is planned and the field."""
@@ -166,11 +166,7 @@ def compared(
     grid = grid_around(planned, rule)
 
     def best(texts: Replays) -> Drafting:
-        def rate(drafting: Drafting) -> float:
-            tally = texts.play(drafting)
-            return Played(tally, costs).tokens_per_ms if covers(tally, costs) else -np.inf
-
-        return max(grid, key=rate)
+        return max(grid, key=lambda drafting: rate_on(texts, drafting, costs))
 
     def words(drafting: Drafting) -> str:
         return ", ".join(f"{getattr(drafting, field):.3g}" for field in KNOBS[rule])
@@ -209,7 +205,7 @@ def main() -> None:
     add_outputs(parser)
     add_contests(parser)
     parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
-    parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
+    parser.add_argument("--num-profiled", type=int, default=256, help="tokens a prompt")
     parser.add_argument(
         "--profiles", type=Path, metavar="FOLDER",
         help="where another benchmark keeps its profiles, to be used instead of new ones",

@@ -54,7 +54,7 @@ class Settings:
     num_ranks: int = 16
     repeats: int = 20
     seed: int = 0
-    num_replayed: int = 32
+    num_replayed: int = 64
     """Prompts, the first so many, at whose positions whole trees are recorded; 0: none."""
     width: Width = field(default_factory=Width)
     """Of these trees."""

@@ -69,7 +69,7 @@ def test_the_grid_is_tuned_on_the_other_half(places, rows, rule):
             tokens, ms = spent(drafting, texts)
         except PlannerError:  # larger than what was timed
             return -np.inf
-        return tokens / ms
+        return tokens / ms if texts.play(drafting).root_passes.any() else -np.inf
 
     mine = rate(planned.drafting, replays)
     rates = [rate(each, replays) for each in grid]

@@ -48,7 +48,7 @@ from .options import (
     help="Children of one node that acceptance is measured for.",
 )  # fmt: skip
 @click.option(
-    "--num-replayed", type=click.IntRange(0), default=32, show_default=True,
+    "--num-replayed", type=click.IntRange(0), default=64, show_default=True,
     help="Prompts at whose positions whole trees are recorded, for plans whose trees grow.",
 )  # fmt: skip
 @click.option(

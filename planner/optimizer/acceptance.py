@@ -322,7 +322,7 @@ def _expected_tokens_each(parents, columns, vectors):  # type: ignore[no-untyped
     return tokens
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fill_walk(  # type: ignore[no-untyped-def]
     emitted, expected, starts, parents, columns, depths, expands, rounds, tokens, visits, examined
 ):

@@ -11,6 +11,7 @@ out (`grading`).
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -234,10 +235,17 @@ def _graded(
     graded = {lone.tree: lone}
     law = _law(evidence.law, verifier)
     for _ in range(_ROUNDS):
+        found: dict[Tree, str] = {}
         for name, solver in solvers.items():
             for tree in solver.propose(Estimates(law, costs), limits):
                 if tree not in graded and costs.covers(tree):
-                    graded[tree] = grade(tree, evidence, costs, solver=name, verifier=verifier)
+                    found.setdefault(tree, name)
+
+        def marked(tree: Tree, found: dict[Tree, str] = found) -> Candidate:
+            return grade(tree, evidence, costs, solver=found[tree], verifier=verifier)
+
+        with ThreadPoolExecutor() as pool:  # the compiled part lets go of the interpreter
+            graded |= zip(found, pool.map(marked, found), strict=True)
         best = min(graded.values(), key=_order)
         inside = _law(evidence.law_inside(best.tree), verifier)
         if inside == law:

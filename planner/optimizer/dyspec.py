@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..drafting import GreedyDrafting, GrownDrafting, ThresholdDrafting
-from .growing import GrowthEstimates, climbed
+from .growing import GrowthEstimates
 from .problem import Limits
 
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -20,7 +20,7 @@ THRESHOLDS = (
 
 @dataclass(frozen=True)
 class DySpecSolver:
-    """The best budget with its depth, and the best threshold, that a search finds.
+    """The best budget with its depth, and the best threshold, of all that are tried.
 
     A threshold needs no other end: levels end where no slot is worth it.  Cut off above that they
     gain next to nothing on the recorded texts, and lose where others go on for longer.
@@ -50,14 +50,10 @@ class DySpecSolver:
 
         sizes = [size for size in SIZES if size < limits.max_nodes] + [limits.max_nodes]
         depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
-        budget = climbed(
-            lambda point: estimates.rate(greedy(**point)),
-            {"num_nodes": sizes, "max_depth": depths},
-            {"num_nodes": sizes[len(sizes) // 2], "max_depth": depths[len(depths) // 2]},
-        )
+        budgets = [greedy(size, depth) for size in sizes for depth in depths if depth < size]
         found: dict[str, GrownDrafting] = {
-            "greedy": greedy(**budget),
-            "threshold": max(map(threshold, (priced, *THRESHOLDS)), key=estimates.rate),
+            "greedy": estimates.fastest_of_many(budgets),
+            "threshold": estimates.fastest(list(map(threshold, (priced, *THRESHOLDS)))),
         }
         return {name: each for name, each in found.items() if estimates.rate(each) > -np.inf}
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from ..drafting import GrownDrafting, PriceDrafting
-from .growing import GrowthEstimates, climbed
+from .growing import GrowthEstimates
 from .price_tables import KNOTS, fitted_tables
 from .problem import Limits
 
 NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3)
-LOOKAHEADS = (0.7, 1.0, 1.4, 2.0)
+LOOKAHEADS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 MAX_DEPTH = 20
 """Deeper trees than are recorded need not be tried."""
 
-_ROUNDS = 4
+_ROUNDS = 3
 _CLOSE = 1e-3
 
 
@@ -26,35 +27,21 @@ class PriceSolver:
 
     From the best rate known, rounds are played at that price, which is then set to the rate they
     reach, until it stays.  The node price and the lookahead, for which theory has rough guesses
-    only (price * t', 1 to 1.6), are searched on the way.
+    only (price * t', 1 to 1.6), are the best of a grid each time.
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
         if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
             return {}
         base = self._priced_by_costs(estimates, limits)
-        price = base.price_per_ms
-
-        def priced(node_price: float, lookahead: float) -> PriceDrafting:
-            return base.model_copy(
-                update={
-                    "price_per_ms": price, "node_price": node_price, "lookahead": lookahead
-                }
-            )  # fmt: skip
-
-        point = {"node_price": base.node_price, "lookahead": base.lookahead}
-        best, best_rate = base, estimates.rate(base)
+        best, best_rate, price = base, estimates.rate(base), base.price_per_ms
+        grid = list(product((base.node_price, *NODE_PRICES), LOOKAHEADS))
         for _ in range(_ROUNDS):
-            before, price = price, max(best_rate, base.price_per_ms)
-            point = climbed(
-                lambda point: estimates.rate(priced(**point)),
-                {"node_price": NODE_PRICES, "lookahead": LOOKAHEADS},
-                point,
-                rounds=1,
-            )
-            rate = estimates.rate(priced(**point))
+            found = estimates.fastest_of_many([priced(base, price, *point) for point in grid])
+            rate = estimates.rate(found)
             if rate > best_rate:
-                best, best_rate = priced(**point), rate
+                best, best_rate = found, rate
+            before, price = price, max(best_rate, base.price_per_ms)
             if abs(price / before - 1) < _CLOSE:
                 break
         return {"price": best} if best_rate > -np.inf else {}
@@ -81,6 +68,14 @@ class PriceSolver:
             after=[_rounded(row) for row in tables.after],
             ahead=[_rounded(row) for row in tables.ahead],
         )
+
+
+def priced(
+    base: PriceDrafting, price_per_ms: float, node_price: float, lookahead: float
+) -> PriceDrafting:
+    """`base` at other prices."""
+    prices = {"price_per_ms": price_per_ms, "node_price": node_price, "lookahead": lookahead}
+    return base.model_copy(update=prices)
 
 
 def _rounded(numbers: np.ndarray | list[float]) -> list[float]:

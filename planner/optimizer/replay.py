@@ -25,7 +25,7 @@ from ..profile import Profile, Replay, Sampling
 from ..schema import PlannerError
 from .bootstrap import resamples
 from .cost import StepCosts, Time
-from .replay_rounds import PLAYED, play, play_tree
+from .replay_rounds import PLAYED, learns, play, play_tree
 from .replay_walk import Recorded, Tally
 
 SHARED = {"chain": "rrsw"}
@@ -76,13 +76,17 @@ class Replays:
                 "profile with this head, or choose another score"
             )
         compiled = PLAYED.get(drafting.kind)
-        if compiled is not None and not getattr(drafting, "online", False):
+        if compiled is not None and not learns(drafting):
             return compiled(self.recorded, drafting, self.deterministic)
         return play(self.recorded, lambda: grower_of(drafting, deterministic=self.deterministic))
 
     def half(self, which: int) -> Replays:
         """Every second text, from the first (0) or the second (1)."""
-        return replace(self, recorded=_texts(self.recorded, slice(which, None, 2)))
+        return self.every(2, which)
+
+    def every(self, step: int, first: int = 0) -> Replays:
+        """Every so manieth text."""
+        return replace(self, recorded=_texts(self.recorded, slice(first, None, step)))
 
     def played_by_halves(self, draftings: Sequence[Drafting], costs: StepCosts) -> Played | None:
         """The first of two draftings of one kind on the first half of the texts, the second on the

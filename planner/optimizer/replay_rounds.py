@@ -7,11 +7,19 @@ asked through their protocol; the kernels of trees are called directly, a text a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from ..drafting import GreedyDrafting, PriceDrafting, StoppingDrafting, ThresholdDrafting
+from ..drafting import (
+    Drafting,
+    DynamicDrafting,
+    GreedyDrafting,
+    PriceDrafting,
+    StoppingDrafting,
+    ThresholdDrafting,
+)
 from ..growth import Grower, greedy, price, threshold
 from ..growth.base import COLLISION, ENTROPY, MAX_PROBABILITY, SCORE
 from ..growth.memory import new_memory
@@ -31,6 +39,28 @@ from .replay_walk import (
     reveal,
     serve,
 )
+
+SCORES_PLAYED = tuple(FACTORS)
+"""By their place the compiled rules of chains know them (`_factor`)."""
+
+
+class Ends(NamedTuple):
+    """When a chain is not continued."""
+
+    score: int
+    """Place in `SCORES_PLAYED`"""
+    least: float
+    """Of the score of its last token, or of the product over all of them."""
+    of_all: bool
+
+
+class Lengths(NamedTuple):
+    """How long chains may become."""
+
+    first: int
+    """In the first round of a text."""
+    scheduled: bool
+    """Two tokens more after a round that accepted all, one less after any other?"""
 
 
 def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: bool) -> Tally:
@@ -77,9 +107,25 @@ def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool)
 
 def play_stopping(recorded: Recorded, drafting: StoppingDrafting, deterministic: bool) -> Tally:
     """A chain, as long as P(all accepted) is high enough (SpecDec++)."""
+    ends = Ends(SCORES_PLAYED.index(drafting.score), 1 - drafting.threshold, True)
+    return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
+
+
+def play_dynamic(recorded: Recorded, drafting: DynamicDrafting, deterministic: bool) -> Tally:
+    """Hugging Face's assisted generation, its confidence left as it is."""
+    ends = Ends(SCORES_PLAYED.index("probability"), drafting.confidence, False)
+    lengths = Lengths(drafting.num_tokens, drafting.schedule == "heuristic")
+    return _chains_played(recorded, drafting, ends, lengths)
+
+
+def _chains_played(
+    recorded: Recorded,
+    drafting: StoppingDrafting | DynamicDrafting,
+    ends: Ends,
+    lengths: Lengths,
+) -> Tally:
     tally = new_tally(len(recorded.starts) - 1, drafting.most_nodes)
-    factor = list(FACTORS).index(drafting.score)
-    _play_stopping(recorded, tally, factor, 1 - drafting.threshold, drafting.max_depth)
+    _play_chains(recorded, tally, ends, lengths, drafting.max_depth)
     return tally
 
 
@@ -87,9 +133,15 @@ PLAYED: dict[str, Callable[..., Tally]] = {
     "dyspec-greedy": play_greedy,
     "dyspec-threshold": play_threshold,
     "stopping": play_stopping,
+    "dynamic": play_dynamic,
     "price": play_price,
 }
 """Compiled: (recorded, drafting, deterministic) -> Tally, by kind of drafting."""
+
+
+def learns(drafting: Drafting) -> bool:
+    """Does it change its settings by what it sees?  Such rules are asked through their protocol."""
+    return bool(getattr(drafting, "online", False) or getattr(drafting, "adaptive", False))
 
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:
@@ -163,7 +215,7 @@ def _play_round(
     return widths
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-untyped-def]
     nodes, heap, waiting, requests = greedy.state_in(memory)
     for text in range(len(tally.tokens)):
@@ -184,7 +236,7 @@ def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-u
             tree += book_round(walk, tally, text, drafted, end - tree)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: ignore[no-untyped-def]
     nodes, level, below, requests = threshold.state_in(memory)
     for text in range(len(tally.tokens)):
@@ -205,7 +257,7 @@ def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: i
             tree += book_round(walk, tally, text, drafted, end - tree)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):  # type: ignore[no-untyped-def]
     growth, requests = price.growth_in(memory), requests_in(memory)
     for text in range(len(tally.tokens)):
@@ -232,14 +284,14 @@ def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):
             tree += book_round(walk, tally, text, drafted, end - tree)
 
 
-@njit(cache=True)
-def _play_stopping(recorded, tally, factor, least, max_depth):  # type: ignore[no-untyped-def]
-    """factor  place of the score in `growth.stopping.FACTORS`"""
+@njit(cache=True, nogil=True)
+def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
+        longest = lengths.first
         while tree < end:
-            row, depth, emitted, all_accepted = recorded.first[tree], 0, 1, 1.0
-            while depth < max_depth and all_accepted >= least:
+            row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
+            while depth < min(longest, max_depth) and score >= ends.least:
                 book_pass(tally, text, 1, depth == 0)
                 depth += 1
                 if row < 0:
@@ -247,9 +299,12 @@ def _play_stopping(recorded, tally, factor, least, max_depth):  # type: ignore[n
                     break
                 if emitted == depth and recorded.taken[row] == 0:
                     emitted += 1
-                all_accepted *= _factor(recorded, row, factor, depth == 1)
+                factor = _factor(recorded, row, ends.score, depth == 1)
+                score = score * factor if ends.of_all else factor
                 own = recorded.child[row, 0]
                 row = recorded.first[tree] + own if own >= 0 else -1
+            if lengths.scheduled:
+                longest = longest + 2 if emitted == depth + 1 else max(1, longest - 1)
             tally.rounds[text] += 1
             tally.accepted[text] += emitted - 1
             tally.sizes[text, depth + 1] += 1

@@ -15,7 +15,7 @@ from .problem import Limits
 SCORES = ("confidence", "entropy", "probability")
 """That need no trained head."""
 
-THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
 
 ASSISTED_TOKENS, ASSISTED_CONFIDENCE = 20, 0.4
@@ -46,7 +46,7 @@ class SpecDecSolver:
 
         def best(scores: Sequence[str]) -> StoppingDrafting:
             every = starmap(stopping, product(scores, (priced, *THRESHOLDS), depths))
-            return max(every, key=estimates.rate)
+            return estimates.fastest(list(every))
 
         proposed: dict[str, GrownDrafting] = {"stopping": best(SCORES)}
         if head is not None:

@@ -1,9 +1,12 @@
 """The choice of a plan where trees grow: settings graded beside fixed trees, crosswise."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from planner import Plan, PlannerError
+from planner.drafting import GreedyDrafting
 from planner.optimizer import (
     GROWING_SOLVERS,
     NO_SOLVER,
@@ -16,8 +19,11 @@ from planner.optimizer import (
     rank_candidates,
     ranked,
     solve,
+    step_costs,
 )
 from planner.optimizer.dyspec import THRESHOLDS
+from planner.optimizer.price import LOOKAHEADS, NODE_PRICES, priced
+from planner.optimizer.problem import Limits
 
 from . import factory
 from .choosing import made, random_traces
@@ -108,6 +114,61 @@ def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(gr
         return Played(played, contest.costs).tokens_per_ms
 
     assert rate(planned.threshold) >= max(map(rate, THRESHOLDS)) > min(map(rate, THRESHOLDS))
+
+
+def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(growing):
+    """No other node price and lookahead are faster at the same price; and that price is the rate
+    of the fastest known, or of an earlier round."""
+    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    estimates = GrowthEstimates(contest.replays, contest.costs, 0.1, 4)
+    planned = GROWING_SOLVERS["price"].propose(estimates, contest.limits)["price"]
+    rates = [
+        estimates.rate(priced(planned, planned.price_per_ms, *point))
+        for point in product(NODE_PRICES, LOOKAHEADS)
+    ]
+    assert estimates.rate(planned) >= max(rates) > min(rates)
+    assert 0.1 <= planned.price_per_ms <= max(estimates.rate(planned), 0.1) * (1 + 1e-9)
+
+
+def greedy_grid():
+    return [
+        GreedyDrafting(num_nodes=size, max_depth=depth, max_children=4)
+        for size in range(2, 15)
+        for depth in range(1, size)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_fastest_of_many_is_found_without_playing_all_to_the_end(seed):
+    """On few texts all are played; on more of them what is found is nearly the best of all."""
+    costs = step_costs(made(factory.costs(verify=lambda n: 10 + n / 2, counts=range(1, 17))))
+    grid = greedy_grid()
+    few = GrowthEstimates(made_up(seed, lengths=(30,) * 31), costs, 0.1, 4)
+    many = GrowthEstimates(made_up(seed, lengths=(30,) * 32), costs, 0.1, 4)
+    rates = [few.rate(each) for each in grid]
+    assert few.rates(grid).tolist() == rates
+    assert few.fastest_of_many(grid) == few.fastest(grid) == grid[int(np.argmax(rates))]
+    played = []
+
+    class Counting(GrowthEstimates):
+        def rate(self, drafting):
+            played.append(self.replays.num_texts)
+            return super().rate(drafting)
+
+    counted = Counting(many.replays, costs, 0.1, 4)
+    found = counted.fastest_of_many(grid)
+    assert played.count(8) == len(grid)
+    assert played.count(32) == -(-len(grid) // 4)
+    best = max(many.rate(each) for each in grid)
+    assert best * 0.99 < many.rate(found) <= best
+
+
+def test_never_drafting_is_no_setting_of_a_rule_that_drafts():
+    replays = made_up(0, lengths=(30, 30))
+    dear = step_costs(made(factory.costs(verify=lambda n: 10.0, draft=lambda w: 50.0)))
+    estimates = GrowthEstimates(replays, dear, 10.0, 4)
+    settings = GROWING_SOLVERS["price"].propose(estimates, Limits(max_nodes=8, max_depth=4))
+    assert settings == {}
 
 
 def test_a_heads_chains_pay_for_its_word():

@@ -45,6 +45,11 @@ DRAFTINGS = {
     "entropy": StoppingDrafting(score="entropy", threshold=0.9, max_depth=4),
     "probability": StoppingDrafting(score="probability", threshold=0.5, max_depth=20),
     "head": StoppingDrafting(score="head", threshold=0.6, max_depth=5, head=HEAD),
+    "constant": DynamicDrafting(max_depth=5, schedule="constant", confidence=0.3),
+    "heuristic": DynamicDrafting(max_depth=9, num_tokens=3, schedule="heuristic", confidence=0.2),
+    "heuristic, never ended": DynamicDrafting(
+        max_depth=4, num_tokens=1, schedule="heuristic", confidence=0
+    ),
     "price": price(),
     "price, dear": price(price_per_ms=0.6),
     "price, all is cheap": price(price_per_ms=1e-6, node_price=0.0, max_depth=3),
@@ -125,7 +130,6 @@ def test_compiled_rounds_are_those_of_the_protocol(name, deterministic):
     "drafting",
     [
         *DRAFTINGS.values(),
-        DynamicDrafting(max_depth=9, num_tokens=3, schedule="heuristic", confidence=0.2),
         DynamicDrafting(max_depth=5, schedule="constant", confidence=0.3, adaptive=True),
     ],
     ids=lambda drafting: drafting.kind,
