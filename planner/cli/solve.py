@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from tqdm import tqdm
 
 from ..profile import Profile
 from .options import deliver, output_option, say
@@ -45,16 +46,18 @@ def command(
     from ..optimizer import priced_thresholds, solve
     from .heads import head_beside
 
-    plan = solve(
-        facts,
-        solver=solver,
-        verifier=verifier,
-        temperature=temperature,
-        max_nodes=max_nodes,
-        max_depth=max_depth,
-        batch_size=batch_size,
-        context=context,
-    )
+    with tqdm(bar_format="{desc} ({elapsed})", leave=False, disable=None) as progress:
+        plan = solve(
+            facts,
+            solver=solver,
+            verifier=verifier,
+            temperature=temperature,
+            max_nodes=max_nodes,
+            max_depth=max_depth,
+            batch_size=batch_size,
+            context=context,
+            doing=progress.set_description_str,
+        )
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))
     if plan.predicted and plan.predicted.speedup.high > TOO_WIDE * plan.predicted.speedup.low:

@@ -11,6 +11,7 @@ out (`grading`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -74,6 +75,7 @@ def solve(
     max_depth: int | None = None,
     batch_size: int = 1,
     context: int | None = None,
+    doing: Callable[[str], object] = lambda what: None,
 ) -> Plan:
     """The plan with the most tokens per millisecond that this profile supports.
 
@@ -84,6 +86,7 @@ def solve(
     max_depth         most levels below the root; None: 24
     batch_size        one that the profile measured
     context           tokens in the cache, within what was measured; None: the first measured
+    doing             is told what is being weighed, again and again
 
     Not speculating (a lone root) is always among the candidates, and wins ties.
     Raises PlannerError, listing what there is, where the profile lacks what is asked for.
@@ -91,7 +94,7 @@ def solve(
     sampling = sampling_at(profile, temperature)
     held = contests(
         profile, sampling=sampling, solver=solver, verifier=verifier, max_nodes=max_nodes,
-        max_depth=max_depth, batch_size=batch_size, context=context,
+        max_depth=max_depth, batch_size=batch_size, context=context, doing=doing,
     )  # fmt: skip
     candidates = ranked(held)
     best = candidates[0]
@@ -173,6 +176,7 @@ def contests(
     max_depth: int | None = None,
     batch_size: int = 1,
     context: int | None = None,
+    doing: Callable[[str], object] = lambda what: None,
 ) -> list[Contest]:
     """Each verifier's contest under `sampling`, by name; the other arguments as for `solve`."""
     fixed, growing = _solvers(solver)
@@ -182,12 +186,13 @@ def contests(
         costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
         limits = _limits(costs, max_nodes, max_depth)
         evidence = recorded(profile, entry)
+        doing(f"fixed trees, {rule}")
         graded = _graded(fixed or SOLVERS, entry.verifier, evidence, costs, limits)
         contest = Contest(entry.verifier, evidence, costs, limits, graded)
         if growing and VERIFIER_TRAITS[entry.verifier].grows:
             replays = replays_of(profile, sampling, entry.verifier)
             if replays is not None and replays.num_texts > 1:
-                contest = _with_grown(contest, growing, replays)
+                contest = _with_grown(contest, growing, replays, doing)
         if not fixed:  # they were only to compare with
             kept = [one for one in contest.candidates if one.grows or not one.speculates]
             contest = replace(contest, candidates=kept)
@@ -254,13 +259,19 @@ def _graded(
     return list(graded.values())
 
 
-def _with_grown(contest: Contest, solvers: dict[str, GrowingSolver], replays: Replays) -> Contest:
+def _with_grown(
+    contest: Contest,
+    solvers: dict[str, GrowingSolver],
+    replays: Replays,
+    doing: Callable[[str], object],
+) -> Contest:
     """The contest with trees that grow, graded crosswise against the fastest fixed tree that drafts
     and can be played."""
     playable = [c for c in contest.candidates if c.speculates and replays.hold(c.drafting)]
     control = min(playable, key=_order, default=None)
     whole, *halves = (
-        _proposed(contest, solvers, texts) for texts in (replays, replays.half(0), replays.half(1))
+        _proposed(contest, solvers, texts, doing)
+        for texts in (replays, replays.half(0), replays.half(1))
     )
     grown, costs = [], contest.costs.growing()
     for key, settings in whole.items():
@@ -283,7 +294,10 @@ def _with_grown(contest: Contest, solvers: dict[str, GrowingSolver], replays: Re
 
 
 def _proposed(
-    contest: Contest, solvers: dict[str, GrowingSolver], texts: Replays
+    contest: Contest,
+    solvers: dict[str, GrowingSolver],
+    texts: Replays,
+    doing: Callable[[str], object],
 ) -> dict[tuple[str, str], GrownDrafting]:
     """By solver and name, from some texts."""
     most = VERIFIER_TRAITS[contest.verifier].max_children or MOST_CHILDREN
@@ -294,11 +308,12 @@ def _proposed(
         price_per_ms=min(drafting, key=_order).tokens_per_ms,
         max_children=min(most, texts.num_children),
     )
-    return {
-        (solver, name): settings
-        for solver, each in solvers.items()
-        for name, settings in each.propose(estimates, contest.limits).items()
-    }
+    proposed = {}
+    for solver, each in solvers.items():
+        doing(f"growing trees, {contest.verifier}, {solver}")
+        for name, settings in each.propose(estimates, contest.limits).items():
+            proposed[solver, name] = settings
+    return proposed
 
 
 def _nothing_to_play(profile: Profile, sampling: Sampling, solver: str, verifier: str) -> str:

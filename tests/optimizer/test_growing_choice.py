@@ -214,6 +214,13 @@ def test_fixed_trees_of_more_children_than_were_recorded_do_not_stop_growing_one
     assert ratio.low < ratio.value < ratio.high
 
 
+def test_it_is_told_what_is_being_weighed(growing):
+    said = []
+    solve(growing, doing=said.append)
+    growers = [f"growing trees, rrsw, {solver}" for solver in GROWN]
+    assert said == ["fixed trees, rrsw", *(3 * growers)]  # from all texts, and from either half
+
+
 @pytest.mark.parametrize("max_nodes", [1, 2, 5])
 @pytest.mark.parametrize("max_depth", [0, 1, 3])
 def test_growing_trees_stay_within_the_limits(growing, max_nodes, max_depth):
