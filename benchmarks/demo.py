@@ -46,11 +46,11 @@ def plan_and_decode(target: str, folder: Path) -> Report:
     length = "64"
     run(
         "profile", "--target", target, "--temperature", "0.6", "--num-tokens", length,
-        "--context", "128", "-o", str(profile),
+        "--context", "128", "--repeats", "12", "-o", str(profile),
     )  # fmt: skip
     run("solve", str(profile), "-o", str(plan))
     run(
-        "decode", str(plan), "--prompts", "embedded/evaluation", "--num-prompts", "32",
+        "decode", str(plan), "--prompts", "embedded/evaluation", "--num-prompts", "16",
         "--max-new-tokens", length, "--baseline", "-o", str(report),
     )  # fmt: skip
     run("show", str(profile), "--png", str(folder / "times.png"))

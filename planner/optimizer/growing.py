@@ -22,9 +22,9 @@ from .replay import Played, Replays, covers
 Grown = TypeVar("Grown", bound=GrownDrafting)
 
 GLANCED = 4
-"""Many settings are all played on every so manieth text, and one in so many on all texts."""
+"""Of many settings all are played on every fourth text, and the best fourth of them on all."""
 LEAST_GLANCE = 8
-"""Texts; where that would be fewer, all settings are played on all."""
+"""Texts; where a fourth would be fewer, all settings are played on all."""
 
 
 @dataclass(frozen=True)

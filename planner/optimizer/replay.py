@@ -85,7 +85,7 @@ class Replays:
         return self.every(2, which)
 
     def every(self, step: int, first: int = 0) -> Replays:
-        """Every so manieth text."""
+        """Every `step`th text."""
         return replace(self, recorded=_texts(self.recorded, slice(first, None, step)))
 
     def played_by_halves(self, draftings: Sequence[Drafting], costs: StepCosts) -> Played | None:
