@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from tqdm import tqdm
 
 from ..profile import Profile
 from .options import deliver, output_option, say
@@ -42,11 +41,11 @@ def command(
     """Choose the fastest plan under the costs and acceptance measured in PROFILE."""
     facts = Profile.load(profile)
 
-    from ..display import summary
+    from ..display import summary, watched
     from ..optimizer import priced_thresholds, solve
     from .heads import head_beside
 
-    with tqdm(bar_format="{desc} ({elapsed})", leave=False, disable=None) as progress:
+    with watched("plans") as doing:
         plan = solve(
             facts,
             solver=solver,
@@ -56,7 +55,7 @@ def command(
             max_depth=max_depth,
             batch_size=batch_size,
             context=context,
-            doing=progress.set_description_str,
+            doing=doing,
         )
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))

@@ -2,6 +2,7 @@
 
 from .documents import render, show_profile
 from .head import render_head
+from .progress import watched
 from .tables import Shown, printed, table
 from .words import certificate, drafting_words, percent, summary
 
@@ -16,4 +17,5 @@ __all__ = [
     "show_profile",
     "summary",
     "table",
+    "watched",
 ]
