@@ -48,8 +48,6 @@ from .regret_times import (
     target_of,
 )
 
-NUM_TUNED = 64
-"""Prompts on which the grids are tuned and compared."""
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
 KNOBS: dict[str, dict[str, Sequence[float]]] = {
     "dyspec, greedy": {
@@ -189,14 +187,13 @@ def rates(played: Played) -> np.ndarray:
     return played.samples() / played.step_samples()
 
 
-def others_of(pair: str, num_profiled: int, folder: Path) -> Path:
+def others_of(pair: str, num_prompts: int, num_profiled: int, folder: Path) -> Path:
     """Where a profile of other prompts lies; measured where it does not yet."""
     place = folder / f"{pair}-others.json"
     if not place.exists():
         target, draft = target_of(""), draft_of(pair)
-        facts_of(target, draft, num_profiled, prompts="evaluation", num_replayed=NUM_TUNED).save(
-            place
-        )
+        facts = facts_of(target, draft, num_profiled, prompts="evaluation", num_prompts=num_prompts)
+        facts.save(place)
     return place
 
 
@@ -205,7 +202,8 @@ def main() -> None:
     add_outputs(parser)
     add_contests(parser)
     parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
-    parser.add_argument("--num-profiled", type=int, default=256, help="tokens a prompt")
+    parser.add_argument("--num-prompts", type=int, default=256, help="to profile, and to compare")
+    parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
     parser.add_argument(
         "--profiles", type=Path, metavar="FOLDER",
         help="where another benchmark keeps its profiles, to be used instead of new ones",
@@ -219,9 +217,9 @@ def main() -> None:
             pair: (
                 profiles_of(
                     pair, shapes, arguments.repeats, arguments.num_profiled,
-                    arguments.profiles or folder,
+                    arguments.profiles or folder, num_prompts=arguments.num_prompts,
                 ),
-                others_of(pair, arguments.num_profiled, folder),
+                others_of(pair, arguments.num_prompts, arguments.num_profiled, folder),
             )
             for pair in pairs
         }  # fmt: skip

@@ -205,14 +205,14 @@ def facts_of(
     heads: Mapping[Sampling, ScoringHead] | None = None,
     *,
     prompts: str = "profile",
-    num_replayed: int = Settings.num_replayed,
+    num_prompts: int = Settings.num_replayed,
 ) -> Profile:
-    """The acceptance of a pair; its costs are measured by `at_shapes`."""
+    """The acceptance of a pair, trees recorded after all prompts; `at_shapes` measures costs."""
     settings = Settings(
         samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
-        contexts=(CONTEXT,), repeats=2, num_tokens=num_tokens, num_replayed=num_replayed,
+        contexts=(CONTEXT,), repeats=2, num_tokens=num_tokens, num_replayed=num_prompts,
     )  # fmt: skip
-    return measure_profile(target, draft, load_prompts(prompts), settings, heads=heads)
+    return measure_profile(target, draft, load_prompts(prompts, num_prompts), settings, heads=heads)
 
 
 def at_shapes(
@@ -255,12 +255,14 @@ def profiles_of(
     num_tokens: int,
     folder: Path,
     heads: Mapping[Sampling, ScoringHead] | None = None,
+    *,
+    num_prompts: int = Settings.num_replayed,
 ) -> dict[str, Path]:
     """Where profiles of a pair lie in `folder`, by shape; measured where they do not yet."""
     places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}
     if not all(place.exists() for place in places.values()):
         draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
-        facts = facts_of(target_of(""), draft, num_tokens, heads)
+        facts = facts_of(target_of(""), draft, num_tokens, heads, num_prompts=num_prompts)
         with one_thread():
             profiles = at_shapes(facts, targets, draft, repeats, heads)
         for shape, profile in profiles.items():

@@ -202,3 +202,10 @@ Drafting = Annotated[TreeDrafting | GrownDrafting, Field(discriminator="kind")]
 def head_of(drafting: Drafting) -> HeadFile | None:
     """The trained head that decides with it, if one does."""
     return drafting.head if isinstance(drafting, StoppingDrafting) else None
+
+
+def learns(drafting: Drafting) -> bool:
+    """Does it change its own settings by what it sees while it decodes a text?"""
+    if isinstance(drafting, PriceDrafting):
+        return drafting.online
+    return isinstance(drafting, DynamicDrafting) and drafting.adaptive

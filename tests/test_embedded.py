@@ -112,8 +112,11 @@ def test_prompts_are_two_disjoint_sets(tokenizer):
         assert np.array(prompts).min() >= 0
         assert np.array(prompts).max() < len(tokenizer)
         assert tokenizer.eos_token_id not in np.array(prompts)
-    every = {tuple(prompt) for prompts in sets.values() for prompt in prompts}
-    assert len(every) == 128
+    further = {name: load_prompts(name, 256) for name in sets}
+    assert all(further[name][:64] == prompts for name, prompts in sets.items())
+    every = {tuple(prompt) for prompts in further.values() for prompt in prompts}
+    assert len(every) == 512
+    assert {len(prompt) for prompt in every} == {64}
     provenance = json.loads((FOLDER / "prompts.json").read_text())["provenance"]
     assert not set(provenance["profile_files"]) & set(provenance["evaluation_files"])
 
@@ -181,19 +184,29 @@ def test_cleaning_refuses_what_is_no_good_to_learn_from(source):
 
 
 def test_prompts_start_lines_and_keep_to_files_of_one_side(tokenizer):
-    files = [
-        corpus.SourceFile("python", f"{i}.py", f"value_{i} = [\n    {i}, 'x']\n" * 90, True)
+    texts = [
+        "".join(f"value_{i}_{line} = [\n    {i * line}, 'x']\n" for line in range(90))
         for i in range(6)
-    ] + [corpus.SourceFile("python", "learnt.py", "learnt = 1\n" * 300, False)]
-    drawn = corpus.draw_prompts(files, tokenizer.backend_tokenizer, count=9, length=20, seed=1)
-    for prompts, names in (drawn[::2], drawn[1::2]):
-        assert [len(prompt) for prompt in prompts] == [20] * 9
-        for prompt in prompts:
+    ]
+    texts[1] = texts[0] + texts[1]  # passages of one file stand in another one too
+    files = [corpus.SourceFile("python", f"{i}.py", text, True) for i, text in enumerate(texts)] + [
+        corpus.SourceFile("python", "learnt.py", "learnt = 1\n" * 300, False)
+    ]
+    settings = {"count": 9, "length": 20, "seed": 1}
+    drawn = corpus.draw_prompts(files, tokenizer.backend_tokenizer, **settings, further=20)
+    for side in drawn:
+        assert [len(prompt) for prompt in side.prompts] == [20] * 29
+        for prompt in side.prompts:
             text = tokenizer.decode(prompt)
-            origin = next(f for f in files if f"\n{text}" in f"\n{f.text}")
-            assert origin.held_out
-            assert origin.name in names
-    assert not set(drawn[2]) & set(drawn[3])
+            origins = [f for f in files if f"\n{text}" in f"\n{f.text}"]
+            assert all(origin.held_out for origin in origins)
+            assert {origin.name for origin in origins} & set(side.files)
+    assert len({tuple(prompt) for side in drawn for prompt in side.prompts}) == 58
+    assert not set(drawn[0].files) & set(drawn[1].files)
+    few = corpus.draw_prompts(files, tokenizer.backend_tokenizer, **settings)
+    assert [side.prompts for side in few] == [side.prompts[:9] for side in drawn]
+    with pytest.raises(PlannerError, match=r"got \d+ prompts from 6 held-out .* expected 10009;"):
+        corpus.draw_prompts(files, tokenizer.backend_tokenizer, **settings, further=10_000)
 
 
 # The training
@@ -281,7 +294,7 @@ def test_the_recipe_runs_end_to_end_and_again(tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "one" / "target")
     prompts = json.loads((tmp_path / "one" / "prompts.json").read_text())
-    assert np.array(prompts["profile"]).shape == np.array(prompts["evaluation"]).shape == (4, 16)
+    assert np.array(prompts["profile"]).shape == np.array(prompts["evaluation"]).shape == (6, 16)
     for name in ("target", "draft", "draft_plain"):
         model = AutoModelForCausalLM.from_pretrained(tmp_path / "one" / name)
         assert model.config.vocab_size == len(tokenizer)

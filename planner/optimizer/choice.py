@@ -186,7 +186,7 @@ def contests(
         costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
         limits = _limits(costs, max_nodes, max_depth)
         evidence = recorded(profile, entry)
-        doing(f"fixed trees, {rule}")
+        doing(f"fixed trees, {entry.verifier}")
         graded = _graded(fixed or SOLVERS, entry.verifier, evidence, costs, limits)
         contest = Contest(entry.verifier, evidence, costs, limits, graded)
         if growing and VERIFIER_TRAITS[entry.verifier].grows:
@@ -236,8 +236,12 @@ def _graded(
     Acceptance differs between the start of a round and the inside of a good tree, so proposals are
     made again with the law that holds inside the best tree so far.
     """
-    lone = grade(Tree([-1]), evidence, costs, solver=NO_SOLVER, verifier=verifier)
-    graded = {lone.tree: lone}
+
+    def graded_for(tree: Tree, solver: str) -> Candidate:
+        return grade(tree, evidence, costs, solver=solver, verifier=verifier)
+
+    lone = Tree([-1])
+    graded = {lone: graded_for(lone, NO_SOLVER)}
     law = _law(evidence.law, verifier)
     for _ in range(_ROUNDS):
         found: dict[Tree, str] = {}
@@ -245,12 +249,8 @@ def _graded(
             for tree in solver.propose(Estimates(law, costs), limits):
                 if tree not in graded and costs.covers(tree):
                     found.setdefault(tree, name)
-
-        def marked(tree: Tree, found: dict[Tree, str] = found) -> Candidate:
-            return grade(tree, evidence, costs, solver=found[tree], verifier=verifier)
-
         with ThreadPoolExecutor() as pool:  # the compiled part lets go of the interpreter
-            graded |= zip(found, pool.map(marked, found), strict=True)
+            graded |= zip(found, pool.map(graded_for, found, found.values()), strict=True)
         best = min(graded.values(), key=_order)
         inside = _law(evidence.law_inside(best.tree), verifier)
         if inside == law:

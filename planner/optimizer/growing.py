@@ -23,6 +23,8 @@ Grown = TypeVar("Grown", bound=GrownDrafting)
 
 GLANCED = 4
 """Of many settings all are played on every fourth text, and the best fourth of them on all."""
+LEAST_KEPT = 8
+"""Settings, even where that is more than a fourth."""
 LEAST_GLANCE = 8
 """Texts; where a fourth would be fewer, all settings are played on all."""
 
@@ -63,7 +65,7 @@ class GrowthEstimates:
         """
         if self.replays.num_texts >= GLANCED * LEAST_GLANCE:
             glance = replace(self, replays=self.replays.every(GLANCED))
-            kept = -(-len(settings) // GLANCED)
+            kept = max(-(-len(settings) // GLANCED), LEAST_KEPT)
             order = np.argsort(-glance.rates(settings), kind="stable")[:kept]
             settings = [settings[place] for place in np.sort(order)]
         return self.fastest(settings)

@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..drafting import Drafting, HeadFile, TreeDrafting, head_of
+from ..drafting import Drafting, HeadFile, TreeDrafting, head_of, learns
 from ..growth import grower_of
 from ..plan import GREEDY_RULE, VERIFIER_TRAITS
 from ..profile import Profile, Replay, Sampling
 from ..schema import PlannerError
 from .bootstrap import resamples
 from .cost import StepCosts, Time
-from .replay_rounds import PLAYED, learns, play, play_tree
+from .replay_rounds import PLAYED, play, play_tree
 from .replay_walk import Recorded, Tally
 
 SHARED = {"chain": "rrsw"}

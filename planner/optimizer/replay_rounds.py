@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 from ..drafting import (
-    Drafting,
     DynamicDrafting,
     GreedyDrafting,
     PriceDrafting,
@@ -136,12 +135,7 @@ PLAYED: dict[str, Callable[..., Tally]] = {
     "dynamic": play_dynamic,
     "price": play_price,
 }
-"""Compiled: (recorded, drafting, deterministic) -> Tally, by kind of drafting."""
-
-
-def learns(drafting: Drafting) -> bool:
-    """Does it change its settings by what it sees?  Such rules are asked through their protocol."""
-    return bool(getattr(drafting, "online", False) or getattr(drafting, "adaptive", False))
+"""Compiled: (recorded, drafting, deterministic) -> Tally, by kind; only rules that do not learn."""
 
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:

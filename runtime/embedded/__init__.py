@@ -36,14 +36,18 @@ def load_tokenizer() -> PreTrainedTokenizerBase:
     return AutoTokenizer.from_pretrained(_existing(TARGET_DIR))
 
 
-def load_prompts(name: str = "profile") -> list[list[int]]:
-    """Held-out prompts as token ids, [64][64]; `name` is "profile" or "evaluation".
+def load_prompts(name: str = "profile", count: int = 64) -> list[list[int]]:
+    """Held-out prompts as token ids, [count][64]; `name` is "profile" or "evaluation".
 
     They come from files of the standard library that no model was trained on; no file is in both.
+    Raises PlannerError for another name, and for more prompts than there are (256).
     """
     if name not in PROMPT_SETS:
         raise PlannerError(f"got prompts {name!r}, expected one of {', '.join(PROMPT_SETS)}")
-    return json.loads(_existing("prompts.json").read_text())[name]
+    prompts = json.loads(_existing("prompts.json").read_text())[name]
+    if not 1 <= count <= len(prompts):
+        raise PlannerError(f"got a count of {count} prompts, expected 1 to {len(prompts)}")
+    return prompts[:count]
 
 
 def pair_paths(name: str = "distilled") -> tuple[Path, Path]:

@@ -13,6 +13,7 @@ import sysconfig
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -146,32 +147,72 @@ def tokenise(files: list[SourceFile], tokenizer: Tokenizer) -> np.ndarray:
     return np.concatenate([np.array(encoding.ids + end, dtype=np.uint16) for encoding in encodings])
 
 
-def draw_prompts(
-    files: list[SourceFile], tokenizer: Tokenizer, *, count: int, length: int, seed: int
-) -> tuple[list[list[int]], list[list[int]], list[str], list[str]]:
-    """Two disjoint sets of `count` prompts of `length` tokens, from held-out library files.
+@dataclass(frozen=True)
+class PromptSet:
+    """Prompts as token ids, and the names of the files that they were cut from."""
 
-    Returns (profile ids, evaluation ids, profile file names, evaluation file names). A file feeds
-    one of the two sets only; each prompt starts where a line starts and no two of them overlap.
+    prompts: list[list[int]]
+    files: list[str]
+
+
+def draw_prompts(
+    files: list[SourceFile],
+    tokenizer: Tokenizer,
+    *,
+    count: int,
+    length: int,
+    seed: int,
+    further: int = 0,
+) -> tuple[PromptSet, PromptSet]:
+    """Two disjoint sets, for profiling and for evaluation, from held-out library files.
+
+    A file feeds one of the two sets only; each prompt, of `length` tokens, starts where a line
+    starts, and no two of them overlap. The first `count` of a set are drawn from at most
+    `PROMPTS_PER_FILE` of each file; then come `further` ones, one of every file in turn, as long as
+    it has any left. Raises PlannerError where the files have too few.
     """
     rng = np.random.default_rng(seed)
     held_out = [file for file in files if file.held_out and file.source == STANDARD_LIBRARY]
     held_out.sort(key=lambda file: _digest(file.text))
-    sides: tuple[list, list] = ([], [])
+    sides: tuple[list[_Cut], list[_Cut]] = ([], [])
+    found: dict[str, list[_Cut]] = {}
     for file in held_out:  # the side with less to choose from gets the next file
         side = min(sides, key=len)
-        found = _line_prompts(file.text, tokenizer, length)
-        chosen = found[:: -(-len(found) // PROMPTS_PER_FILE)] if found else []
-        side.extend((ids, file.name) for ids in chosen)
-    if min(map(len, sides)) < count:
-        raise PlannerError(
-            f"got {min(map(len, sides))} prompts from {len(held_out)} held-out library files, "
-            f"expected {count}; raise held_out_percent or max_bytes_per_source"
-        )
+        cuts = [_Cut(file.name, tuple(ids)) for ids in _line_prompts(file.text, tokenizer, length)]
+        side.extend(cuts[:: -(-len(cuts) // PROMPTS_PER_FILE)] if cuts else [])
+        found[file.name] = cuts
+    _enough(min(map(len, sides)), count, held_out)
     picks = [[side[i] for i in rng.choice(len(side), count, replace=False)] for side in sides]
-    ids = [[prompt for prompt, _ in pick] for pick in picks]
-    names = [sorted({name for _, name in pick}) for pick in picks]
-    return ids[0], ids[1], names[0], names[1]
+    taken = {cut.ids for pick in picks for cut in pick}  # a few passages stand in several files
+    for side, pick in zip(sides, picks, strict=True):
+        names = dict.fromkeys(cut.name for cut in side)
+        shuffled = [[found[name][i] for i in rng.permutation(len(found[name]))] for name in names]
+        for cut in (each for turn in zip_longest(*shuffled) for each in turn if each is not None):
+            if len(pick) < count + further and cut.ids not in taken:
+                pick.append(cut)
+                taken.add(cut.ids)
+        _enough(len(pick), count + further, held_out)
+    first, second = (
+        PromptSet([list(cut.ids) for cut in pick], sorted({cut.name for cut in pick}))
+        for pick in picks
+    )
+    return first, second
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A prompt and the name of its file."""
+
+    name: str
+    ids: tuple[int, ...]
+
+
+def _enough(got: int, expected: int, held_out: list[SourceFile]) -> None:
+    if got < expected:
+        raise PlannerError(
+            f"got {got} prompts from {len(held_out)} held-out library files, expected {expected}; "
+            "raise held_out_percent or max_bytes_per_source"
+        )
 
 
 def _line_prompts(text: str, tokenizer: Tokenizer, length: int) -> list[list[int]]:

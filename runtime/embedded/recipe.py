@@ -65,6 +65,7 @@ class Recipe:
     packages: tuple[str, ...] = PACKAGES
     max_bytes_per_source: int = 3_000_000
     num_prompts: int = 64
+    num_further: int = 192  # prompts beyond these, for comparisons that ask for more texts
     prompt_length: int = 64
     seed: int = 20
 
@@ -109,6 +110,7 @@ RECIPES = {
         packages=(),
         max_bytes_per_source=200_000,
         num_prompts=4,
+        num_further=2,
         prompt_length=16,
     ),
 }

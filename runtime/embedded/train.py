@@ -135,22 +135,23 @@ def export(models: dict[str, LlamaForCausalLM], material: Material, out: Path) -
 def _prepare(recipe: Recipe, work: Path, kept: Path) -> None:
     files = corpus.collect(recipe.packages, max_bytes_per_source=recipe.max_bytes_per_source)
     tokenizer = corpus.train_tokenizer(files)
-    profile, evaluation, profile_files, evaluation_files = corpus.draw_prompts(
+    profile, evaluation = corpus.draw_prompts(
         files,
         tokenizer,
         count=recipe.num_prompts,
         length=recipe.prompt_length,
         seed=recipe.seed,
+        further=recipe.num_further,
     )
     prompts = {
-        "profile": profile,
-        "evaluation": evaluation,
+        "profile": profile.prompts,
+        "evaluation": evaluation.prompts,
         "provenance": {
             "text": "held-out files of the Python standard library, cleaned as in corpus.py",
             "python": platform.python_version(),
             "packages": _versions(recipe.packages),
-            "profile_files": profile_files,
-            "evaluation_files": evaluation_files,
+            "profile_files": profile.files,
+            "evaluation_files": evaluation.files,
         },
     }
     tokenizer.save(str(work / "tokenizer.json"))
