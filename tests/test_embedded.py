@@ -201,7 +201,8 @@ def test_prompts_start_lines_and_keep_to_files_of_one_side(tokenizer):
             origins = [f for f in files if f"\n{text}" in f"\n{f.text}"]
             assert all(origin.held_out for origin in origins)
             assert {origin.name for origin in origins} & set(side.files)
-    assert len({tuple(prompt) for side in drawn for prompt in side.prompts}) == 58
+    every = [prompt for side in drawn for prompt in side.prompts]
+    assert all(every.count(prompt) == 1 for side in drawn for prompt in side.prompts[9:])
     assert not set(drawn[0].files) & set(drawn[1].files)
     few = corpus.draw_prompts(files, tokenizer.backend_tokenizer, **settings)
     assert [side.prompts for side in few] == [side.prompts[:9] for side in drawn]

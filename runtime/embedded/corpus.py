@@ -168,8 +168,8 @@ def draw_prompts(
 
     A file feeds one of the two sets only; each prompt, of `length` tokens, starts where a line
     starts, and no two of them overlap. The first `count` of a set are drawn from at most
-    `PROMPTS_PER_FILE` of each file; then come `further` ones, one of every file in turn, as long as
-    it has any left. Raises PlannerError where the files have too few.
+    `PROMPTS_PER_FILE` of each file; then come `further` ones, unlike all others, one of every file
+    in turn, as long as it has any left. Raises PlannerError where the files have too few.
     """
     rng = np.random.default_rng(seed)
     held_out = [file for file in files if file.held_out and file.source == STANDARD_LIBRARY]
