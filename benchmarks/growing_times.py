@@ -26,7 +26,7 @@ from profiler.heads import HeadSettings, make_head
 from runtime import Decoder
 from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
-from runtime.models import LanguageModel
+from runtime.language_model import LanguageModel
 
 from .regret_times import OFTEN, TEMPERATURES, draft_of, one_thread, profiles_of, target_of
 from .truth import log_error

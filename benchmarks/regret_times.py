@@ -28,8 +28,8 @@ from profiler.curves import CostGrid, CostRounds, CostSweeps
 from profiler.journal import Journal
 from profiler.measure import TIMED_VERIFIERS
 from runtime.embedded import PAIRS, load_prompts
+from runtime.language_model import LanguageModel
 from runtime.machine import describe_machine
-from runtime.models import LanguageModel
 from runtime.policies import StaticTree
 from runtime.randomness import seeded_source
 from runtime.session import Session

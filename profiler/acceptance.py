@@ -9,7 +9,7 @@ import torch
 
 from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
 from planner.profile import Acceptance, PromptAcceptance, Sampling
-from runtime.models import LanguageModel
+from runtime.language_model import LanguageModel
 from runtime.sampling import distribution
 
 from .continuations import sample_continuations

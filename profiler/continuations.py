@@ -8,7 +8,8 @@ from itertools import groupby
 import torch
 
 from planner.profile import Sampling
-from runtime.models import HuggingFaceModel, LanguageModel
+from runtime.language_model import LanguageModel
+from runtime.models import HuggingFaceModel
 from runtime.randomness import Source, seeded_source
 from runtime.sampling import distribution
 

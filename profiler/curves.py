@@ -19,7 +19,7 @@ from planner.plan import VERIFIER_TRAITS
 from planner.profile import Sampling
 from planner.profile_times import Costs
 from planner.tree import Tree
-from runtime.models import LanguageModel
+from runtime.language_model import LanguageModel
 from runtime.policies import DraftPolicy, Grown, StaticTree
 from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord

@@ -31,8 +31,8 @@ from runtime.heads import (
     train,
     weights_sha256,
 )
+from runtime.language_model import HiddenModel, LanguageModel
 from runtime.machine import describe_execution, describe_machine
-from runtime.models import HiddenModel, LanguageModel
 
 from .continuations import sample_continuations
 from .journal import Journal, Piece

@@ -19,8 +19,8 @@ from planner.profile import Acceptance, Profile, Replay, Sampling
 from planner.profile_times import Costs
 from planner.schema import PlannerError
 from runtime.heads import AcceptanceHead
+from runtime.language_model import LanguageModel
 from runtime.machine import describe_execution, describe_machine
-from runtime.models import LanguageModel
 
 from .acceptance import acceptance_entries, measure_acceptance, texts_of
 from .curves import CostGrid, CostRounds, CostSweeps

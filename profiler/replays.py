@@ -23,7 +23,7 @@ from planner.schema import PlannerError
 from runtime.cache import RowCache
 from runtime.candidates import features
 from runtime.heads import AcceptanceHead
-from runtime.models import HiddenModel, LanguageModel
+from runtime.language_model import HiddenModel, LanguageModel
 from runtime.randomness import Source, seeded_source
 from runtime.sampling import distribution
 from runtime.verifiers import VERIFIERS

@@ -1,8 +1,9 @@
 """Espalier's runtime: carries a plan out on two language models and reports what it measured."""
 
 from .decode import Decoder, Generation, decode_prompts
+from .language_model import LanguageModel
 from .loading import load_model, load_tokenizer
-from .models import HuggingFaceModel, LanguageModel, as_language_model
+from .models import HuggingFaceModel, as_language_model
 from .policies import DraftPolicy, Grown, StaticTree
 from .randomness import Source, TorchSource
 from .sampling import distribution

@@ -11,7 +11,7 @@ from planner.plan import Plan
 from planner.profile import ModelInfo
 from planner.schema import PlannerError
 
-from .models import LanguageModel
+from .language_model import LanguageModel
 
 MOST_NODES = 2**16
 """Of a step's tree: a bound on memory, far above every tree that is worth its time."""

@@ -16,7 +16,8 @@ from planner.report import Report
 from planner.schema import PlannerError
 
 from .checks import check_length, check_models, checked_prompt, checked_stop_tokens
-from .models import LanguageModel, as_language_model
+from .language_model import LanguageModel
+from .models import as_language_model
 from .policies import policy_of
 from .randomness import Source, seeded_source
 from .reports import Run, report_of

@@ -11,7 +11,7 @@ import transformers
 
 from planner.profile import Execution, Machine
 
-from .models import LanguageModel
+from .language_model import LanguageModel
 
 
 @cache

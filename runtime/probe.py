@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from planner.schema import PlannerError
 
 from .cache import RowCache
-
-if TYPE_CHECKING:
-    from .models import LanguageModel
+from .language_model import LanguageModel
 
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
 TOLERANCE_OF_HALF_PRECISION = 0.05

@@ -11,8 +11,8 @@ import numpy as np
 from planner.plan import Estimate, Plan
 from planner.report import Baseline, Continuation, Measured, PhaseTimes, Report
 
+from .language_model import LanguageModel
 from .machine import describe_execution, describe_machine
-from .models import LanguageModel
 from .session import StepRecord
 
 NUM_RESAMPLES = 2000

@@ -19,7 +19,7 @@ from planner.schema import PlannerError
 from .cache import RowCache
 from .candidates import shown
 from .draft_tree import CandidateTree, DraftTree
-from .models import HiddenModel, LanguageModel
+from .language_model import HiddenModel, LanguageModel
 from .policies import DraftPolicy
 from .randomness import Source
 from .sampling import distribution

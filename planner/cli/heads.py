@@ -14,7 +14,7 @@ from ..schema import PlannerError
 
 if TYPE_CHECKING:
     from profiler import ScoringHead
-    from runtime.models import LanguageModel
+    from runtime.language_model import LanguageModel
 
 
 def scoring_heads(

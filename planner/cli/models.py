@@ -12,7 +12,7 @@ from ..plan import Plan
 from ..schema import PlannerError
 
 if TYPE_CHECKING:
-    from runtime.models import LanguageModel
+    from runtime.language_model import LanguageModel
 
 TARGET, DRAFT, WEAK_DRAFT = "embedded/target", "embedded/draft", "embedded/draft-plain"
 EMBEDDED = {TARGET: ("distilled", 0), DRAFT: ("distilled", 1), WEAK_DRAFT: ("plain", 1)}

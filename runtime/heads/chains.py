@@ -17,7 +17,7 @@ from torch import Tensor
 
 from planner.profile import Sampling
 
-from ..models import HiddenModel, LanguageModel
+from ..language_model import HiddenModel, LanguageModel
 from ..randomness import Source
 from ..sampling import distribution
 from .data import logits_behind

@@ -15,7 +15,7 @@ from torch import Tensor
 from planner.profile import Sampling
 from planner.schema import PlannerError
 
-from ..models import HiddenModel, LanguageModel
+from ..language_model import HiddenModel, LanguageModel
 from ..randomness import Source, seeded_source
 from ..sampling import distribution
 

@@ -20,7 +20,7 @@ from planner.plan import Estimate
 from planner.profile import Sampling
 from planner.schema import PlannerError
 
-from ..models import HiddenModel, LanguageModel
+from ..language_model import HiddenModel, LanguageModel
 from ..randomness import seeded_source
 from .chains import Chains, chains_along
 from .data import LabelledText, hidden_behind_text

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from planner.head import HeadShape, HeadTraining
 from planner.schema import write_atomically
 
-from ..models import HiddenModel
+from ..language_model import HiddenModel
 from .data import LabelledText, training_rows
 from .head import AcceptanceHead
 

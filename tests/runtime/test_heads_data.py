@@ -19,7 +19,8 @@ from runtime import VERIFIERS, Session, StaticTree, distribution
 from runtime.heads import checked_pair, hidden_size_of, label_texts, score_text
 from runtime.heads.data import hidden_behind_text, training_rows
 from runtime.heads.head import AcceptanceHead
-from runtime.models import HiddenModel, HuggingFaceModel
+from runtime.language_model import HiddenModel
+from runtime.models import HuggingFaceModel
 from runtime.table import TableModel
 from tests.runtime.exact_source import law
 from tests.runtime.heads_factory import (

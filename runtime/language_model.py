@@ -1,0 +1,87 @@
+"""What the decode loop needs of a language model."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from planner.profile import ModelInfo
+
+from .cache import RowCache
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A causal language model that can read several branches of a text at once."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, shape and fingerprint."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def max_positions(self) -> int:
+        """Positions served are 0 .. max_positions - 1."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def dtype(self) -> str:
+        """Of the weights, e.g. "float32"."""
+
+    @property
+    def attention(self) -> str:
+        """Which implementation computes it, e.g. "sdpa"."""
+
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """Tokens after which the model's text ends."""
+
+    def new_cache(self, capacity: int) -> RowCache:
+        """An empty cache with room for `capacity` rows; it grows when more are needed."""
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> Tensor:
+        """Append n rows to `cache` and return the logits behind the last of them.
+
+        tokens      int64 [n], on the model's device
+        positions   int64 [n], likewise
+        cache       what `new_cache` returned
+        visible     bool [n, t]: entry (i, j) says that new row i sees the j-th of the last t rows,
+                    new ones included; all rows before those are seen.  None: plain causal order
+        num_logits  how many rows need logits, counted from the end; None: all; 0: none
+
+        Returns float [num_logits, V].
+        """
+
+
+@runtime_checkable
+class HiddenModel(LanguageModel, Protocol):
+    """A language model that also shows what its last layer makes of a token."""
+
+    def forward_with_hidden(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """As `forward`, with what the logits were computed from.
+
+        Returns float [num_logits, V] and, for the same rows, float [num_logits, hidden_size]: the
+        last hidden states, behind the last norm.
+        """
