@@ -54,7 +54,7 @@ KNOBS: dict[str, dict[str, Sequence[float]]] = {
         "num_nodes": (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64),
         "max_depth": DEPTHS,
     },
-    "dyspec, threshold": {"threshold": [round(0.02 * place, 2) for place in range(1, 46)]},
+    "dyspec, threshold": {"threshold": [round(0.02 * place, 2) for place in range(1, 50)]},
     "specdecpp, no head": {
         "threshold": (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98),
         "max_depth": DEPTHS,
