@@ -116,6 +116,25 @@ def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(gr
     assert rate(planned.threshold) >= max(map(rate, THRESHOLDS)) > min(map(rate, THRESHOLDS))
 
 
+@pytest.mark.parametrize("node_ms", [0.01, 1.0, 8.0])
+def test_no_threshold_pays_much_more_than_the_planned_one(growing, node_ms):
+    """Where verifying is dear, the best ones are near to one."""
+    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    costs = factory.costs(
+        verify=lambda n: 10 + node_ms * (n - 1), draft=lambda width: 0.5, counts=range(1, 17)
+    )
+    profile = growing.model_copy(update={"costs": [costs]})
+    steep = step_costs(profile, verifier="rrsw").growing()
+    estimates = GrowthEstimates(contest.replays, steep, 0.1, 4)
+    planned = GROWING_SOLVERS["dyspec"].propose(estimates, contest.limits)["threshold"]
+    any_value = [round(0.01 * place, 2) for place in range(1, 100)]
+    rates = {
+        each: estimates.rate(planned.model_copy(update={"threshold": each})) for each in any_value
+    }
+    assert estimates.rate(planned) >= 0.98 * max(rates.values())
+    assert node_ms < 8 or max(rates, key=rates.get) > 0.8
+
+
 def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(growing):
     """No other node price and lookahead are faster at the same price; and that price is the rate
     of the fastest known, or of an earlier round."""
