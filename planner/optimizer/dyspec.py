@@ -48,7 +48,7 @@ class DySpecSolver:
                 max_children=estimates.max_children,
             )
 
-        sizes = [size for size in SIZES if size < limits.max_nodes] + [limits.max_nodes]
+        sizes = worthwhile_sizes(estimates.verify_ms(limits.max_nodes))
         depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
         budgets = [greedy(size, depth) for size in sizes for depth in depths if depth < size]
         found: dict[str, GrownDrafting] = {
@@ -56,6 +56,17 @@ class DySpecSolver:
             "threshold": estimates.fastest(list(map(threshold, (priced, *THRESHOLDS)))),
         }
         return {name: each for name, each in found.items() if estimates.rate(each) > -np.inf}
+
+
+def worthwhile_sizes(verify_ms: np.ndarray) -> list[int]:
+    """`SIZES` as far as there are times, the largest, and the most nodes that the time of each of
+    these buys: times are staircases that also go down, and 14 nodes may be cheaper than 12.
+
+    verify_ms  float64 [num_nodes]: of 1 node and more (`GrowthEstimates.verify_ms`)
+    """
+    tried = [size for size in SIZES if size < len(verify_ms)] + [len(verify_ms)]
+    bought = (int(np.flatnonzero(verify_ms <= verify_ms[size - 1])[-1]) + 1 for size in tried)
+    return sorted({*tried, *bought})
 
 
 def verifying_threshold(estimates: GrowthEstimates, limits: Limits) -> float:

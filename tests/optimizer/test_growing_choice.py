@@ -21,7 +21,7 @@ from planner.optimizer import (
     solve,
     step_costs,
 )
-from planner.optimizer.dyspec import THRESHOLDS
+from planner.optimizer.dyspec import THRESHOLDS, worthwhile_sizes
 from planner.optimizer.price import LOOKAHEADS, NODE_PRICES, priced
 from planner.optimizer.problem import Limits
 
@@ -114,6 +114,24 @@ def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(gr
         return Played(played, contest.costs).tokens_per_ms
 
     assert rate(planned.threshold) >= max(map(rate, THRESHOLDS)) > min(map(rate, THRESHOLDS))
+
+
+def test_budgets_are_also_those_that_stairs_of_time_go_down_to():
+    times = 10.0 + np.arange(1, 41)  # of 1 node and more; 14 nodes are cheaper than 11
+    times[13] = times[10]
+    assert worthwhile_sizes(times) == [2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40]
+    assert worthwhile_sizes(np.ones(7)) == [2, 3, 4, 5, 6, 7]
+
+
+def test_a_cheap_budget_between_the_usual_ones_is_found(growing):
+    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    costs = factory.costs(
+        verify=lambda n: 8 if n == 14 else 10 + n, draft=lambda width: 0.2, counts=range(1, 17)
+    )
+    steep = step_costs(growing.model_copy(update={"costs": [costs]}), verifier="rrsw").growing()
+    estimates = GrowthEstimates(contest.replays, steep, 0.1, 4)
+    planned = GROWING_SOLVERS["dyspec"].propose(estimates, contest.limits)["greedy"]
+    assert planned.num_nodes == 14
 
 
 @pytest.mark.parametrize("node_ms", [0.01, 1.0, 8.0])
