@@ -35,6 +35,8 @@ from planner.optimizer import (
 )
 from planner.optimizer.growing import costs_of, rate_on
 from planner.profile import Profile, Sampling
+from planner.schema import PlannerError
+from runtime.embedded import load_prompts
 
 from .growing_times import best_of
 from .marks import add_outputs, folder_beside, publish
@@ -212,6 +214,10 @@ def main() -> None:
     parser.add_argument("--profiles-only", action="store_true", help="stop when these are measured")
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
+    try:
+        load_prompts(count=arguments.num_prompts)
+    except PlannerError as error:
+        parser.error(f"--num-prompts: {error}")
     with folder_beside(arguments.output, keep=arguments.profiles_only) as folder:
         measured = {
             pair: (
