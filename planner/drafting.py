@@ -37,6 +37,11 @@ class TreeDrafting(Part):
         return Tree(self.parents)
 
     @property
+    def max_depth(self) -> int:
+        """Levels below the root."""
+        return self.tree.depth
+
+    @property
     def most_nodes(self) -> int:
         """Most nodes of any tree, root included."""
         return len(self.parents)
@@ -141,6 +146,14 @@ class DynamicDrafting(_Chain):
     adaptive: bool = False
 
 
+class ConfidentDrafting(_Chain):
+    """A chain that ends before a token that the draft is not sure of: continued while the largest
+    entry of its distribution is at least `confidence` (llama.cpp's `p-min`)."""
+
+    kind: Literal["confident"] = "confident"
+    confidence: float = Field(ge=0, lt=1, description="0: never end a chain early")
+
+
 class PriceDrafting(_Grown):
     """Draft, widen and verify what is worth its time at one price (see `planner.growth.price`).
 
@@ -192,7 +205,12 @@ class PriceDrafting(_Grown):
 
 
 GrownDrafting = (
-    GreedyDrafting | ThresholdDrafting | StoppingDrafting | DynamicDrafting | PriceDrafting
+    GreedyDrafting
+    | ThresholdDrafting
+    | StoppingDrafting
+    | DynamicDrafting
+    | ConfidentDrafting
+    | PriceDrafting
 )
 """Every kind whose trees are decided on while they grow."""
 
@@ -202,6 +220,11 @@ Drafting = Annotated[TreeDrafting | GrownDrafting, Field(discriminator="kind")]
 def head_of(drafting: Drafting) -> HeadFile | None:
     """The trained head that decides with it, if one does."""
     return drafting.head if isinstance(drafting, StoppingDrafting) else None
+
+
+def is_chain(drafting: Drafting) -> bool:
+    """Is it one token after the other that a rule decides on?"""
+    return isinstance(drafting, _Chain)
 
 
 def learns(drafting: Drafting) -> bool:

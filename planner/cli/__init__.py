@@ -12,7 +12,9 @@ import click
 
 from ..schema import PlannerError
 
-COMMANDS = ("profile", "solve", "show", "decode", "train-head", "reproduce", "schema")
+COMMANDS = (
+    "profile", "solve", "show", "decode", "export", "train-head", "reproduce", "schema",
+)  # fmt: skip
 
 
 class Commands(click.Group):

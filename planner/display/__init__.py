@@ -1,6 +1,7 @@
 """What documents look like in a terminal."""
 
 from .documents import render, show_profile
+from .exported import exported
 from .head import render_head
 from .progress import watched
 from .tables import Shown, printed, table
@@ -10,6 +11,7 @@ __all__ = [
     "Shown",
     "certificate",
     "drafting_words",
+    "exported",
     "percent",
     "printed",
     "render",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..drafting import (
+    ConfidentDrafting,
     Drafting,
     DynamicDrafting,
     GreedyDrafting,
@@ -63,6 +64,11 @@ def drafting_words(drafting: Drafting) -> str:
         if drafting.schedule == "heuristic":
             length += f" at first, at most {most}"
         return f"chains of {length}, ended below probability {drafting.confidence:g}"
+    if isinstance(drafting, ConfidentDrafting):
+        return (
+            f"chains of {tokens(drafting.max_depth)}, ended before one below probability "
+            f"{drafting.confidence:g}"
+        )
     return (
         f"trees grown at {drafting.price_per_ms:.3g} tokens per ms, at most {drafting.num_nodes} "
         f"nodes and {levels(drafting.max_depth)}"

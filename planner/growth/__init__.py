@@ -56,6 +56,12 @@ def _dynamic(drafting: Any, deterministic: bool) -> Grower:
     return Dynamic(drafting)
 
 
+def _confident(drafting: Any, deterministic: bool) -> Grower:
+    from .stopping import Confident
+
+    return Confident(drafting)
+
+
 def _price(drafting: Any, deterministic: bool) -> Grower:
     from .price import Price
 
@@ -67,6 +73,7 @@ GROWERS: dict[str, Callable[[Any, bool], Grower]] = {
     "dyspec-threshold": _threshold,
     "stopping": _stopping,
     "dynamic": _dynamic,
+    "confident": _confident,
     "price": _price,
 }
 """How the rule of each kind of drafting is made: (settings, deterministic candidates?)."""

@@ -7,7 +7,7 @@ from math import exp
 
 import numpy as np
 
-from ..drafting import DynamicDrafting, StoppingDrafting
+from ..drafting import ConfidentDrafting, DynamicDrafting, StoppingDrafting
 from .base import ENTROPY, FEATURES, MAX_PROBABILITY, SCORE, Request
 
 
@@ -96,6 +96,45 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "entropy": (FEATURES[ENTROPY],),
     "probability": (),
 }
+
+
+class Confident:
+    """The next token is drafted if the draft's distribution has an entry of at least `confidence`,
+    as llama.cpp's `p-min` does it: the pass that says no is spent, and nothing is drafted with it.
+    """
+
+    columns: tuple[str, ...] = (FEATURES[MAX_PROBABILITY],)
+    max_children = 1
+
+    def __init__(self, settings: ConfidentDrafting) -> None:
+        self.num_nodes = settings.max_depth + 1
+        self._limit = settings.max_depth
+        self._least = settings.confidence
+        self._max_depth = 0
+        self._expanded = 0
+        self._sure = True
+
+    def start(self, max_depth: int) -> None:
+        self._max_depth = min(self._limit, max_depth)
+        self._expanded = 0
+        self._sure = True
+
+    def grow(self) -> Sequence[Request]:
+        last = self._expanded
+        if not self._sure or last > self._max_depth:
+            return []
+        child = [(last - 1, 1)] if last > 0 else []
+        if last == self._max_depth:
+            self._expanded += 1
+            return child
+        return [*child, (last, 0)]
+
+    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
+        self._expanded += 1
+        self._sure = float(features[0, MAX_PROBABILITY]) >= self._least
+
+    def verified(self, path: Sequence[int], step_ms: float) -> None:
+        pass
 
 
 class Dynamic(_Chain):

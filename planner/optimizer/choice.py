@@ -34,7 +34,7 @@ from .price import PriceSolver
 from .problem import Estimates, Limits, Solver
 from .replay import Replays, replays_of
 from .solver_sequoia import NarrowSolver, SequoiaSolver
-from .specdecpp import AssistedSolver, SpecDecSolver
+from .specdecpp import AssistedSolver, ConfidentSolver, SpecDecSolver, TunedAssistedSolver
 
 SOLVERS: dict[str, Solver] = {
     "chain": ChainSolver(),
@@ -51,6 +51,12 @@ GROWING_SOLVERS: dict[str, GrowingSolver] = {
     "price": PriceSolver(),
 }
 """Of trees that grow while they are drafted."""
+
+OTHERS_SOLVERS: dict[str, GrowingSolver] = {
+    "assisted-tuned": TunedAssistedSolver(),
+    "confident": ConfidentSolver(),
+}
+"""Of rules of other programs, at their best: proposed where they are asked for by name only."""
 
 GROUPS = ("auto", "fixed", "grown")
 """All solvers; those of one tree for all steps; those of a tree of its own for every step."""
@@ -354,9 +360,10 @@ def _solvers(name: str) -> tuple[dict[str, Solver], dict[str, GrowingSolver]]:
         return ({} if name == "grown" else SOLVERS), ({} if name == "fixed" else GROWING_SOLVERS)
     if name in SOLVERS:
         return {name: SOLVERS[name]}, {}
-    if name in GROWING_SOLVERS:
-        return {}, {name: GROWING_SOLVERS[name]}
-    known = ", ".join((*GROUPS[1:], *SOLVERS, *GROWING_SOLVERS))
+    growing = GROWING_SOLVERS | OTHERS_SOLVERS
+    if name in growing:
+        return {}, {name: growing[name]}
+    known = ", ".join((*GROUPS[1:], *SOLVERS, *growing))
     raise PlannerError(f"solver: got {name!r}, expected auto or one of {known}")
 
 

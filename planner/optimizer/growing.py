@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ..drafting import Drafting, DynamicDrafting, GrownDrafting, StoppingDrafting, head_of
+from ..drafting import Drafting, GrownDrafting, head_of, is_chain
 from .cost import CHAINS, StepCosts
 from .problem import Limits
 from .replay import Played, Replays, covers
@@ -98,8 +98,7 @@ def costs_of(drafting: Drafting, costs: StepCosts) -> StepCosts:
     head = head_of(drafting)
     if head is not None:
         return costs.growing(head.sha256)
-    chain = isinstance(drafting, (StoppingDrafting, DynamicDrafting))
-    return costs.growing(CHAINS) if chain else costs
+    return costs.growing(CHAINS) if is_chain(drafting) else costs
 
 
 class GrowingSolver(Protocol):

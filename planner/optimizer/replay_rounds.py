@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from ..drafting import (
+    ConfidentDrafting,
     DynamicDrafting,
     GreedyDrafting,
     PriceDrafting,
@@ -51,6 +52,8 @@ class Ends(NamedTuple):
     least: float
     """Of the score of its last token, or of the product over all of them."""
     of_all: bool
+    before: bool = False
+    """Is the token whose score is too low not drafted any more?"""
 
 
 class Lengths(NamedTuple):
@@ -117,9 +120,15 @@ def play_dynamic(recorded: Recorded, drafting: DynamicDrafting, deterministic: b
     return _chains_played(recorded, drafting, ends, lengths)
 
 
+def play_confident(recorded: Recorded, drafting: ConfidentDrafting, deterministic: bool) -> Tally:
+    """A chain, as long as the draft is sure of the next token (llama.cpp)."""
+    ends = Ends(SCORES_PLAYED.index("confidence"), drafting.confidence, False, before=True)
+    return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
+
+
 def _chains_played(
     recorded: Recorded,
-    drafting: StoppingDrafting | DynamicDrafting,
+    drafting: StoppingDrafting | DynamicDrafting | ConfidentDrafting,
     ends: Ends,
     lengths: Lengths,
 ) -> Tally:
@@ -133,6 +142,7 @@ PLAYED: dict[str, Callable[..., Tally]] = {
     "dyspec-threshold": play_threshold,
     "stopping": play_stopping,
     "dynamic": play_dynamic,
+    "confident": play_confident,
     "price": play_price,
 }
 """Compiled: (recorded, drafting, deterministic) -> Tally, by kind; only rules that do not learn."""
@@ -287,13 +297,16 @@ def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-
             row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
             while depth < min(longest, max_depth) and score >= ends.least:
                 book_pass(tally, text, 1, depth == 0)
+                factor = _factor(recorded, row, ends.score, depth == 0) if row >= 0 else 0.0
+                if ends.before and (row < 0 or factor < ends.least):
+                    tally.unknown[text] += row < 0
+                    break
                 depth += 1
                 if row < 0:
                     tally.unknown[text] += 1
                     break
                 if emitted == depth and recorded.taken[row] == 0:
                     emitted += 1
-                factor = _factor(recorded, row, ends.score, depth == 1)
                 score = score * factor if ends.of_all else factor
                 own = recorded.child[row, 0]
                 row = recorded.first[tree] + own if own >= 0 else -1

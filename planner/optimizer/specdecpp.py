@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product, starmap
 
-from ..drafting import DynamicDrafting, GrownDrafting, StoppingDrafting
+from ..drafting import ConfidentDrafting, DynamicDrafting, GrownDrafting, StoppingDrafting
 from .cost import CHAINS
 from .growing import GrowthEstimates
 from .price_tables import fitted_tables
@@ -20,6 +20,7 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
 
 ASSISTED_TOKENS, ASSISTED_CONFIDENCE = 20, 0.4
 """Hugging Face's defaults."""
+CONFIDENCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,10 @@ class SpecDecSolver:
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
-        longest = min(limits.max_depth, limits.max_nodes - 1)
-        if longest < 1:
+        lengths = _lengths(limits)
+        if not lengths:
             return {}
         priced, head = stopping_threshold(estimates), estimates.replays.head
-        depths = [depth for depth in DEPTHS if depth < longest] + [longest]
 
         def stopping(score: str, threshold: float, max_depth: int) -> StoppingDrafting:
             settings = {"score": score, "threshold": threshold, "max_depth": max_depth}
@@ -45,7 +45,7 @@ class SpecDecSolver:
             return StoppingDrafting.model_validate(settings | {"head": used})
 
         def best(scores: Sequence[str]) -> StoppingDrafting:
-            every = starmap(stopping, product(scores, (priced, *THRESHOLDS), depths))
+            every = starmap(stopping, product(scores, (priced, *THRESHOLDS), lengths))
             return estimates.fastest(list(every))
 
         proposed: dict[str, GrownDrafting] = {"stopping": best(SCORES)}
@@ -74,6 +74,36 @@ class AssistedSolver:
             )
             for schedule, num_tokens in ways.items()
         }
+
+
+@dataclass(frozen=True)
+class TunedAssistedSolver:
+    """The same with the best of its settings: so many tokens, and the confidence that ends them."""
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        every = [
+            DynamicDrafting(max_depth=length, num_tokens=length, confidence=confidence)
+            for length, confidence in product(_lengths(limits), CONFIDENCES)
+        ]
+        return {"constant": estimates.fastest(every)} if every else {}
+
+
+@dataclass(frozen=True)
+class ConfidentSolver:
+    """The best of llama.cpp's settings: the longest chain, and the confidence that ends one."""
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        every = [
+            ConfidentDrafting(max_depth=length, confidence=confidence)
+            for length, confidence in product(_lengths(limits), CONFIDENCES)
+        ]
+        return {"confident": estimates.fastest(every)} if every else {}
+
+
+def _lengths(limits: Limits) -> list[int]:
+    """Of chains, as far as there are times."""
+    longest = min(limits.max_depth, limits.max_nodes - 1)
+    return [*(depth for depth in DEPTHS if depth < longest), longest] if longest > 0 else []
 
 
 def stopping_threshold(estimates: GrowthEstimates) -> float:

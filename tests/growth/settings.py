@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.drafting import (
+    ConfidentDrafting,
     DynamicDrafting,
     GreedyDrafting,
     GrownDrafting,
@@ -52,6 +53,7 @@ def chains(max_depth: int) -> dict[str, GrownDrafting]:
     }
     few = {"max_depth": max_depth, "num_tokens": 2}
     return stopping | {
+        "confident": ConfidentDrafting(max_depth=max_depth, confidence=0.5),
         "constant": DynamicDrafting(**few),
         "heuristic": DynamicDrafting(**few, schedule="heuristic"),
         "adaptive": DynamicDrafting(**few, schedule="heuristic", adaptive=True),

@@ -7,6 +7,7 @@ import pytest
 
 from planner import PlannerError, Tree
 from planner.drafting import (
+    ConfidentDrafting,
     DynamicDrafting,
     GreedyDrafting,
     PriceDrafting,
@@ -50,6 +51,8 @@ DRAFTINGS = {
     "heuristic, never ended": DynamicDrafting(
         max_depth=4, num_tokens=1, schedule="heuristic", confidence=0
     ),
+    "confident": ConfidentDrafting(max_depth=5, confidence=0.5),
+    "confident, never ended": ConfidentDrafting(max_depth=3, confidence=0),
     "price": price(),
     "price, dear": price(price_per_ms=0.6),
     "price, all is cheap": price(price_per_ms=1e-6, node_price=0.0, max_depth=3),

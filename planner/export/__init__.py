@@ -1,0 +1,75 @@
+"""Plans in the terms of the engines that people serve with.
+
+Acceptance under one way of drafting and verifying does not carry over to another, so an export is
+planned anew for what its engine does, from the profile that the plan was made from.  Without that
+profile a plan is exported as it is, where the engine can carry it out.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..plan import Plan
+from ..profile import Profile
+from ..schema import PlannerError
+from .chains import HuggingFace, LlamaCpp
+from .paths import Paths
+from .sglang import Sglang, SglangAdaptive, SglangTimes
+from .task import Export, Task
+from .trtllm import TensorRT, TensorRTTree
+from .vllm import Synthetic, Vllm, VllmTree
+
+__all__ = ["ENGINES", "Engine", "Export", "export"]
+
+
+class Engine(Protocol):
+    """What a program takes, and how it is told."""
+
+    summary: str
+    """What is written, in a few words."""
+
+    def export(self, task: Task) -> Export:
+        """The task's plan in its terms.  Raises PlannerError for what it cannot carry out."""
+        ...
+
+
+ENGINES: dict[str, Engine] = {
+    "vllm": Vllm(),
+    "vllm-tree": VllmTree(),
+    "sglang": Sglang(),
+    "sglang-adaptive": SglangAdaptive(),
+    "sglang-sps": SglangTimes(),
+    "trtllm": TensorRT(),
+    "trtllm-tree": TensorRTTree(),
+    "medusa": Paths(
+        "JSON: the fixed tree as rank paths, for medusa_choices",
+        "Medusa's own typical acceptance is not lossless at temperatures above 0",
+    ),
+    "eagle": Paths("JSON: the fixed tree as rank paths, as EAGLE-1 takes it"),
+    "llamacpp": LlamaCpp(),
+    "hf": HuggingFace(),
+    "synthetic": Synthetic(),
+}
+
+
+def export(
+    plan: Plan, engine: str, *, profile: Profile | None = None, draft: str | None = None
+) -> Export:
+    """`plan` as `engine` takes it.
+
+    engine   one of `ENGINES`
+    profile  that the plan was made from: what the engine cannot do is planned anew
+    draft    what the engine is to call the draft model; None: as the plan does
+
+    Raises PlannerError for an unknown engine, for a plan that it cannot carry out, where not to
+    speculate is faster, and for a profile that the plan was not made from.
+    """
+    if engine not in ENGINES:
+        raise PlannerError(f"engine: got {engine!r}, expected one of {', '.join(ENGINES)}")
+    made_from = plan.made_from
+    if profile and made_from and profile.fingerprint() != made_from.profile_sha256:
+        raise PlannerError(
+            "profile: got another one than the plan was made from (by its SHA-256); solve again "
+            "with it, or give the other"
+        )
+    return ENGINES[engine].export(Task(engine, plan, profile, draft))

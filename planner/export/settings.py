@@ -1,0 +1,56 @@
+"""Numbers and lists in the notations that engines read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..tree import Tree
+
+Schedule = Sequence[tuple[int, int]]
+"""(batch size, tokens to draft), by batch size; each holds down to the size before it."""
+
+
+def as_json(content: Mapping[str, Any] | Sequence[Any]) -> str:
+    """On one line, so that it can stand in a shell's quotes."""
+    return json.dumps(content) + "\n"
+
+
+def as_flags(flags: Mapping[str, str | int | float | None]) -> str:
+    """`--name value ...` on one line, without those that are None."""
+    given = (f"--{name} {value}" for name, value in flags.items() if value is not None)
+    return " ".join(given) + "\n"
+
+
+def ranges(schedule: Schedule) -> list[tuple[int, int, int]]:
+    """(first, last, tokens): all batch sizes up to the largest, equal neighbours as one."""
+    found: list[tuple[int, int, int]] = []
+    first = 1
+    for size, num_tokens in schedule:
+        if found and found[-1][2] == num_tokens:
+            found[-1] = (found[-1][0], size, num_tokens)
+        else:
+            found.append((first, size, num_tokens))
+        first = size + 1
+    return found
+
+
+def rank_paths(tree: Tree) -> list[tuple[int, ...]]:
+    """The ranks on the way to each node but the root, by (length, path)."""
+    paths: list[tuple[int, ...]] = [()]
+    for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
+        paths.append((*paths[parent], int(rank)))
+    return sorted(paths[1:], key=lambda path: (len(path), path))
+
+
+def by_position(reach: Sequence[float], depths: Iterable[int]) -> list[float]:
+    """P(at least so many tokens of a step are accepted), from 1: each depth's reach summed.
+
+    reach   [n]  of every node; the root's, which is 1, comes first
+    depths  [n]
+    """
+    sums: dict[int, float] = {}
+    for chance, depth in zip(reach, depths, strict=True):
+        sums[int(depth)] = sums.get(int(depth), 0.0) + chance
+    return [min(sums[depth], 1.0) for depth in sorted(sums) if depth > 0]
