@@ -222,7 +222,7 @@ def head_of(drafting: Drafting) -> HeadFile | None:
     return drafting.head if isinstance(drafting, StoppingDrafting) else None
 
 
-def is_chain(drafting: Drafting) -> bool:
+def grows_chains(drafting: Drafting) -> bool:
     """Is it one token after the other that a rule decides on?"""
     return isinstance(drafting, _Chain)
 

@@ -18,6 +18,8 @@ def exported(own: Plan, theirs: Plan | None, engine: str, notes: Sequence[str]) 
     if theirs is not None:
         lines.append(f"{engine}: {summary(theirs)}")
         lines.append(_loss(own, theirs))
+        if theirs.predicted is not None:
+            lines.append(f"note: predicted with times of this runtime; those of {engine} differ")
     return [*lines, *(f"note: {note}" for note in notes)]
 
 
@@ -31,5 +33,5 @@ def _loss(own: Plan, theirs: Plan) -> str:
         )
     ours, other = own.predicted.speedup.value, theirs.predicted.speedup.value
     if other >= ours:
-        return f"the plan itself: speedup {ours:.2f}; nothing is lost"
+        return f"the plan itself: speedup {ours:.2f}; nothing is lost by the change"
     return f"the plan itself: speedup {ours:.2f}; {percent(1 - other / ours)} of its speed is lost"

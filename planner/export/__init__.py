@@ -23,10 +23,7 @@ __all__ = ["ENGINES", "Engine", "Export", "export"]
 
 
 class Engine(Protocol):
-    """What a program takes, and how it is told."""
-
-    summary: str
-    """What is written, in a few words."""
+    """What a program makes of a plan, and how it is told."""
 
     def export(self, task: Task) -> Export:
         """The task's plan in its terms.  Raises PlannerError for what it cannot carry out."""
@@ -41,11 +38,8 @@ ENGINES: dict[str, Engine] = {
     "sglang-sps": SglangTimes(),
     "trtllm": TensorRT(),
     "trtllm-tree": TensorRTTree(),
-    "medusa": Paths(
-        "JSON: the fixed tree as rank paths, for medusa_choices",
-        "Medusa's own typical acceptance is not lossless at temperatures above 0",
-    ),
-    "eagle": Paths("JSON: the fixed tree as rank paths, as EAGLE-1 takes it"),
+    "medusa": Paths("Medusa's own typical acceptance is not lossless at temperatures above 0"),
+    "eagle": Paths(),
     "llamacpp": LlamaCpp(),
     "hf": HuggingFace(),
     "synthetic": Synthetic(),

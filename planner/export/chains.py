@@ -22,8 +22,6 @@ CONFIDENT = Way(
 class HuggingFace:
     """A chain, ended after a token that the draft was not sure of."""
 
-    summary = "JSON for the draft's generation_config.json: assisted generation"
-
     def export(self, task: Task) -> Export:
         choice = task.choose((DRAWN_CHAIN, ASSISTED))
         drafting = choice.plan.drafting
@@ -47,8 +45,6 @@ class HuggingFace:
 
 class LlamaCpp:
     """A chain of the draft's likeliest tokens, ended before one that it is not sure of."""
-
-    summary = "flags: a chain, ended by p-min"
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN, CONFIDENT))

@@ -13,8 +13,7 @@ MOST_RANKS = 10
 class Paths:
     """The ranks on the way to each node."""
 
-    def __init__(self, summary: str, *notes: str) -> None:
-        self.summary = summary
+    def __init__(self, *notes: str) -> None:
         self._notes = notes
 
     def export(self, task: Task) -> Export:
@@ -25,4 +24,5 @@ class Paths:
                 f"plan: got a node with {width} children, expected at most {MOST_RANKS}, the "
                 f"ranks that {task.engine} knows; plan with a tighter tree"
             )
-        return Export(as_json(rank_paths(choice.plan.tree)), choice.plan, self._notes)
+        notes = (f"predicted for the profiled draft, not for heads of {task.engine}", *self._notes)
+        return Export(as_json(rank_paths(choice.plan.tree)), choice.plan, notes)

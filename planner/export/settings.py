@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from ..tree import Tree
@@ -18,8 +19,8 @@ def as_json(content: Mapping[str, Any] | Sequence[Any]) -> str:
 
 
 def as_flags(flags: Mapping[str, str | int | float | None]) -> str:
-    """`--name value ...` on one line, without those that are None."""
-    given = (f"--{name} {value}" for name, value in flags.items() if value is not None)
+    """`--name value ...` on one line, as a shell reads it, without those that are None."""
+    given = (f"--{name} {quote(str(value))}" for name, value in flags.items() if value is not None)
     return " ".join(given) + "\n"
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from ..schema import PlannerError
 from .settings import as_flags, as_json
-from .task import MATCHED_BUDGET, MATCHED_CHAIN, MATCHED_TREE, Export, Task
+from .task import MATCHED_CHAIN, MATCHED_TREE, Export, Task
 
 
 class Sglang:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
 
-    summary = "flags: steps, top-k and draft tokens of a tree chosen in every step"
-
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_CHAIN, MATCHED_TREE, MATCHED_BUDGET))
+        choice = task.choose((MATCHED_TREE,))
         drafting = choice.plan.drafting
         width = least_width(drafting.most_children, drafting.max_depth, choice.num_tokens)
         flags = {
@@ -23,23 +21,18 @@ class Sglang:
             "speculative-eagle-topk": width,
             "speculative-num-draft-tokens": drafting.most_nodes,
         }
-        notes = []
-        if task.draft_model is None:
-            notes.append("--speculative-draft-model-path is missing: the plan names no draft")
+        notes = list(task.lacking_draft("--speculative-draft-model-path"))
         if width > 1:
             notes += [
                 "draft tokens include the root; trees need page size 1 on some attention backends",
                 "SGLang chooses the tree anew in every step, by the draft's probabilities, and "
-                "always drafts so many levels of that width; predicted is this runtime's tree of "
-                "these numbers",
+                "always drafts so many levels of that width; predicted is this runtime's plan",
             ]
         return Export(as_flags(flags), choice.plan, tuple(notes))
 
 
 class SglangAdaptive:
     """Lengths of chains by batch size."""
-
-    summary = "JSON for --speculative-adaptive-config: chains, by batch size"
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
@@ -56,8 +49,6 @@ class SglangAdaptive:
 
 class SglangTimes:
     """The measured t(n), as passes a second."""
-
-    summary = "JSON for --speculative-dspark-sps-table-path: the measured t(n)"
 
     def export(self, task: Task) -> Export:
         if task.profile is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..drafting import Drafting, GreedyDrafting, TreeDrafting
+from ..drafting import Drafting, TreeDrafting
 from ..optimizer import rank_candidates, replays_of, sampling_at
 from ..plan import GREEDY_RULE, Plan, Predicted
 from ..profile import Profile
@@ -47,19 +47,12 @@ def is_tree(drafting: Drafting) -> bool:
     return isinstance(drafting, TreeDrafting)
 
 
-def has_budget(drafting: Drafting) -> bool:
-    """The likeliest places of every step, so many?"""
-    return isinstance(drafting, GreedyDrafting)
-
-
 DRAWN_CHAIN = Way("chain", "chain", is_chain)
 """Drafted tokens are drawn from the draft's distribution, accepted with chance min(1, p / q)."""
 MATCHED_CHAIN = Way("topk", "chain", is_chain)
 """Drafted tokens are the draft's likeliest, accepted where the target's own draw is the same."""
 MATCHED_TREE = Way("topk", "fixed", is_tree)
 """The same, for a tree of the draft's likeliest tokens below each node."""
-MATCHED_BUDGET = Way("topk", "dyspec", has_budget, grows=True)
-"""The same, for a tree of the likeliest places, chosen anew in every step."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +87,20 @@ class Task:
 
     @property
     def draft_model(self) -> str | None:
-        if self.draft is not None or self.plan.made_from is None:
-            return self.draft
-        return self.plan.made_from.draft.name
+        """Its name or place, where one is known that others can load too."""
+        made_from = self.plan.made_from
+        if self.draft is None and made_from and not made_from.draft.name.startswith("embedded/"):
+            return made_from.draft.name
+        return self.draft
+
+    def lacking_draft(self, key: str) -> tuple[str, ...]:
+        """A note where there is no such name; `key` is what it would have stood under."""
+        if self.draft_model is not None:
+            return ()
+        return (
+            f"{key} is missing: the plan names no draft model that {self.engine} can load; "
+            "name one with --draft",
+        )
 
     @property
     def batch_size(self) -> int:
@@ -105,9 +109,10 @@ class Task:
 
     @property
     def batch_sizes(self) -> list[int]:
-        """That were measured, the plan's own at least."""
+        """From the plan's own up, as far as they were measured."""
         costs = self.profile.costs if self.profile else []
-        return sorted({self.batch_size, *(entry.batch_size for entry in costs)})
+        larger = {each.batch_size for each in costs if each.batch_size > self.batch_size}
+        return sorted({self.batch_size, *larger})
 
     def choose(self, ways: Sequence[Way]) -> Choice:
         """The fastest plan that can be carried out in one of these ways; without a profile, the
@@ -124,7 +129,7 @@ class Task:
         return choice
 
     def schedule(self, way: Way) -> list[tuple[int, int]]:
-        """(batch size, tokens to draft) for every batch size that was measured; 0: none."""
+        """(batch size, tokens to draft) for each of `batch_sizes`; 0: none."""
         return [(size, self.best([way], size).num_tokens) for size in self.batch_sizes]
 
     def best(self, ways: Sequence[Way], batch_size: int) -> Choice:

@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping
 
 from .settings import ranges
-from .task import MATCHED_BUDGET, MATCHED_CHAIN, MATCHED_TREE, Export, Task
+from .task import MATCHED_CHAIN, MATCHED_TREE, Export, Task
 
 
 class TensorRT:
     """A chain, shorter in larger batches where these were measured."""
-
-    summary = "YAML: a chain, by batch size"
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
@@ -28,16 +26,16 @@ class TensorRT:
             "draft_len_schedule": schedule,
             "speculative_model": task.draft_model,
         }
-        return Export(as_yaml(config), choice.plan, (*_model_notes(task), *notes))
+        return Export(
+            as_yaml(config), choice.plan, (*task.lacking_draft("speculative_model"), *notes)
+        )
 
 
 class TensorRTTree:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
 
-    summary = "YAML: EAGLE-3's tree, chosen in every step: depth, top-k and draft tokens"
-
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_CHAIN, MATCHED_TREE, MATCHED_BUDGET))
+        choice = task.choose((MATCHED_TREE,))
         drafting, total = choice.plan.drafting, choice.num_tokens
         depth = drafting.max_depth
         config = {
@@ -49,11 +47,10 @@ class TensorRTTree:
             "speculative_model": task.draft_model,
         }
         notes = (
-            *_model_notes(task),
+            *task.lacking_draft("speculative_model"),
             "trees need EAGLE heads there; a draft model of its own drafts chains: export to "
             "trtllm",
-            "draft tokens do not include the root; predicted is this runtime's tree of these "
-            "numbers",
+            "draft tokens do not include the root; predicted is this runtime's plan",
         )
         return Export(as_yaml(config), choice.plan, notes)
 
@@ -68,7 +65,3 @@ def as_yaml(config: Mapping[str, object]) -> str:
         elif value is not None:
             lines.append(f"  {name}: {json.dumps(value)}")
     return "\n".join(lines) + "\n"
-
-
-def _model_notes(task: Task) -> tuple[str, ...]:
-    return () if task.draft_model else ("speculative_model is missing: the plan names no draft",)

@@ -16,8 +16,6 @@ WAYS = tuple(DRAFT_SAMPLING)
 class Vllm:
     """A chain, shorter in larger batches where these were measured."""
 
-    summary = "JSON for --speculative-config: a chain, by batch size"
-
     def export(self, task: Task) -> Export:
         choice = task.choose(WAYS)
         config = _model(task) | {
@@ -25,7 +23,7 @@ class Vllm:
             "draft_sample_method": DRAFT_SAMPLING[choice.way],
             "rejection_sample_method": "standard",
         }
-        notes = list(_model_notes(task))
+        notes = list(task.lacking_draft("model"))
         schedule = task.schedule(choice.way) if len(task.batch_sizes) > 1 else []
         if schedule:
             config["num_speculative_tokens"] = max(tokens for _, tokens in schedule)
@@ -39,8 +37,6 @@ class Vllm:
 class VllmTree:
     """A fixed tree, as versions up to 0.20.2 took it."""
 
-    summary = "the same for vLLM <= 0.20.2: a fixed tree as speculative_token_tree"
-
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_TREE,))
         assert isinstance(choice.plan.drafting, TreeDrafting)
@@ -49,14 +45,15 @@ class VllmTree:
             "num_speculative_tokens": len(paths),
             "speculative_token_tree": str(paths),
         }
-        notes = (*_model_notes(task), "later versions of vLLM draft chains only: export to vllm")
+        notes = (
+            *task.lacking_draft("model"),
+            "later versions of vLLM draft chains only: export to vllm",
+        )
         return Export(as_json(config), choice.plan, notes)
 
 
 class Synthetic:
     """Our predicted acceptance, to be played by the engine instead of the models' own."""
-
-    summary = "vLLM's synthetic acceptance: checks the predicted speed there, not the text"
 
     def export(self, task: Task) -> Export:
         choice = task.choose(WAYS)
@@ -74,7 +71,7 @@ class Synthetic:
         }
         flag = "--spec-synth-rates " + ",".join(f"{rate:g}" for rate in rates)
         notes = (
-            *_model_notes(task),
+            *task.lacking_draft("model"),
             "texts come out wrong on purpose: these rates decide what is accepted, not the models",
             f"for llama.cpp: {flag} --spec-draft-n-max {choice.num_tokens} --spec-draft-p-min 0",
         )
@@ -84,7 +81,3 @@ class Synthetic:
 def _model(task: Task) -> dict[str, Any]:
     model = task.draft_model
     return {"method": "draft_model"} | ({} if model is None else {"model": model})
-
-
-def _model_notes(task: Task) -> tuple[str, ...]:
-    return () if task.draft_model else ('"model" is missing: the plan names no draft (--draft)',)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ..drafting import Drafting, GrownDrafting, head_of, is_chain
+from ..drafting import Drafting, GrownDrafting, grows_chains, head_of
 from .cost import CHAINS, StepCosts
 from .problem import Limits
 from .replay import Played, Replays, covers
@@ -98,7 +98,7 @@ def costs_of(drafting: Drafting, costs: StepCosts) -> StepCosts:
     head = head_of(drafting)
     if head is not None:
         return costs.growing(head.sha256)
-    return costs.growing(CHAINS) if is_chain(drafting) else costs
+    return costs.growing(CHAINS) if grows_chains(drafting) else costs
 
 
 class GrowingSolver(Protocol):

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 import pytest
 
-from planner.drafting import DynamicDrafting, StoppingDrafting
+from planner.drafting import ConfidentDrafting, DynamicDrafting, StoppingDrafting
 from planner.growth import FEATURES, grower_of
 from planner.growth.stopping import best_confidence
 from tests.growth.driving import grown
@@ -108,6 +108,22 @@ def test_a_token_short_of_the_confidence_ends_the_chain_and_is_drafted():
     assert length(rule, values=[0.9, 0.4, 0.39, 0.9]) == (3, 3)
     assert length(rule, values=[0.1]) == (1, 1)
     assert length(rule, values=[0.4])[0] == 20
+
+
+def confident(confidence: float, max_depth: int):
+    return grower_of(
+        ConfidentDrafting(max_depth=max_depth, confidence=confidence), deterministic=False
+    )
+
+
+def test_a_token_that_the_draft_is_not_sure_of_is_not_drafted():
+    """The pass that finds .39 is spent, and so is one that finds it at the root; a chain of full
+    length needs no pass to end."""
+    assert length(confident(0.4, 20), max_probability=[0.9, 0.4, 0.39, 0.9]) == (2, 3)
+    assert length(confident(0.4, 20), max_probability=[0.1]) == (0, 1)
+    assert length(confident(0.4, 3), max_probability=[0.4]) == (3, 3)
+    assert length(confident(0.0, 5), max_probability=[0.1], max_depth=2) == (2, 2)
+    assert length(confident(0.4, 5), max_probability=[0.9], max_depth=0) == (0, 0)
 
 
 def slow_best_confidence(probabilities: list[float], accepted: list[bool]) -> float:
