@@ -44,7 +44,8 @@ def command(
     was made from.
     """
     decision = Plan.load(plan)
-    facts = _profile_beside(decision, plan) if profile is None else Profile.load(profile)
+    source = profile or _profile_beside(decision, plan)
+    facts = None if source is None else Profile.load(source)
 
     from ..display import exported
     from ..export import export
@@ -55,22 +56,24 @@ def command(
     else:
         write_atomically(output, result.content)
         say(f"wrote {output}")
+    if source is None:
+        say("note: exported as it is, without the profile that it was made from (--profile)")
+    else:
+        say(f"planned from {source}")
     for line in exported(decision, result.plan, engine, result.notes):
         say(line)
 
 
-def _profile_beside(plan: Plan, path: Path) -> Profile | None:
-    """The profile in the plan's folder that it was made from, under whatever name."""
+def _profile_beside(plan: Plan, path: Path) -> Path | None:
+    """Where the profile lies that the plan was made from, if it is in the plan's folder."""
     if plan.made_from is None:
         return None
     for file in sorted(path.parent.glob("*.json")):
         try:
-            if read_json(file).get("format") != "profile":
-                continue
-            profile = Profile.load(file)
+            content = read_json(file)
+            found = content.get("format") == "profile" and Profile.parse(content, str(file))
         except PlannerError:  # somebody else's, or a damaged one
             continue
-        if profile.fingerprint() == plan.made_from.profile_sha256:
-            say(f"planned from {file}")
-            return profile
+        if found and found.fingerprint() == plan.made_from.profile_sha256:
+            return file
     return None

@@ -24,13 +24,10 @@ def exported(own: Plan, theirs: Plan | None, engine: str, notes: Sequence[str]) 
 
 
 def _loss(own: Plan, theirs: Plan) -> str:
-    if own.predicted is None:
-        return "note: the plan itself predicts nothing, so what this loses is not known"
     if theirs.predicted is None:
-        return (
-            "note: no prediction: acceptance under another verifier is not known without the "
-            "profile that the plan was made from (--profile)"
-        )
+        return "note: nothing is predicted of it"
+    if own.predicted is None or own.made_from is None:
+        return "note: what it loses against the plan itself is not known"
     ours, other = own.predicted.speedup.value, theirs.predicted.speedup.value
     if other >= ours:
         return f"the plan itself: speedup {ours:.2f}; nothing is lost by the change"

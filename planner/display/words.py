@@ -66,7 +66,7 @@ def drafting_words(drafting: Drafting) -> str:
         return f"chains of {length}, ended below probability {drafting.confidence:g}"
     if isinstance(drafting, ConfidentDrafting):
         return (
-            f"chains of {tokens(drafting.max_depth)}, ended before one below probability "
+            f"chains of at most {tokens(drafting.max_depth)}, ended where no token has probability "
             f"{drafting.confidence:g}"
         )
     return (

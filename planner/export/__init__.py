@@ -38,7 +38,10 @@ ENGINES: dict[str, Engine] = {
     "sglang-sps": SglangTimes(),
     "trtllm": TensorRT(),
     "trtllm-tree": TensorRTTree(),
-    "medusa": Paths("Medusa's own typical acceptance is not lossless at temperatures above 0"),
+    "medusa": Paths(
+        "a head of Medusa drafts one level: the tree needs as many as it has levels",
+        "Medusa's own typical acceptance is not lossless at temperatures above 0",
+    ),
     "eagle": Paths(),
     "llamacpp": LlamaCpp(),
     "hf": HuggingFace(),

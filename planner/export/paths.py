@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..schema import PlannerError
-from .settings import as_json, rank_paths
-from .task import MATCHED_TREE, Export, Task
+from .settings import HEADS_NOTE, as_json, rank_paths
+from .task import Export, Task
+from .ways import list_of_ranks, matched_tree
 
 MOST_RANKS = 10
 """Of a node's tokens, in both programs."""
@@ -17,12 +17,7 @@ class Paths:
         self._notes = notes
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_TREE,))
-        width = choice.plan.drafting.most_children
-        if width > MOST_RANKS:
-            raise PlannerError(
-                f"plan: got a node with {width} children, expected at most {MOST_RANKS}, the "
-                f"ranks that {task.engine} knows; plan with a tighter tree"
-            )
-        notes = (f"predicted for the profiled draft, not for heads of {task.engine}", *self._notes)
-        return Export(as_json(rank_paths(choice.plan.tree)), choice.plan, notes)
+        choice = task.choose((matched_tree(list_of_ranks(MOST_RANKS)),))
+        return Export(
+            as_json(rank_paths(choice.plan.tree)), choice.plan, (HEADS_NOTE, *self._notes)
+        )

@@ -12,6 +12,16 @@ from ..tree import Tree
 Schedule = Sequence[tuple[int, int]]
 """(batch size, tokens to draft), by batch size; each holds down to the size before it."""
 
+HEADS_NOTE = (
+    "predicted for the profiled draft model; heads, which this setting is for, have an acceptance "
+    "and passes of their own"
+)
+
+
+def one_length(batch_size: int) -> str:
+    """A note: nothing is known of other batch sizes."""
+    return f"one length for all batches: of their sizes only {batch_size} is known"
+
 
 def as_json(content: Mapping[str, Any] | Sequence[Any]) -> str:
     """On one line, so that it can stand in a shell's quotes."""

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..optimizer import step_costs
 from ..schema import PlannerError
-from .settings import as_flags, as_json
-from .task import MATCHED_CHAIN, MATCHED_TREE, Export, Task
+from ..tree import Tree
+from .settings import HEADS_NOTE, as_flags, as_json
+from .task import Export, Task
+from .ways import MATCHED_CHAIN, matched_tree
 
 
 class Sglang:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_TREE,))
-        drafting = choice.plan.drafting
-        width = least_width(drafting.most_children, drafting.max_depth, choice.num_tokens)
+        choice = task.choose((matched_tree(width=least_width),))
+        tree = choice.plan.tree
+        width = least_width(tree)
         flags = {
             "speculative-algorithm": "STANDALONE",
             "speculative-draft-model-path": task.draft_model,
-            "speculative-num-steps": drafting.max_depth,
+            "speculative-num-steps": tree.depth,
             "speculative-eagle-topk": width,
-            "speculative-num-draft-tokens": drafting.most_nodes,
+            "speculative-num-draft-tokens": tree.num_nodes,
         }
         notes = list(task.lacking_draft("--speculative-draft-model-path"))
         if width > 1:
             notes += [
                 "draft tokens include the root; trees need page size 1 on some attention backends",
-                "SGLang chooses the tree anew in every step, by the draft's probabilities, and "
-                "always drafts so many levels of that width; predicted is this runtime's plan",
+                "predicted is one tree of these numbers for all steps; SGLang chooses its nodes "
+                "anew in every step, by the draft's probabilities",
             ]
         return Export(as_flags(flags), choice.plan, tuple(notes))
 
@@ -38,9 +43,10 @@ class SglangAdaptive:
         choice = task.choose((MATCHED_CHAIN,))
         schedule = [(task.batch_size, choice.num_tokens)]
         if task.profile is not None:
-            schedule = task.schedule(choice.way)
+            schedule = list(task.schedule(choice.way))
         config = {str(size): {"candidate_steps": [tokens]} for size, tokens in schedule}
         notes = (
+            HEADS_NOTE,
             "read with --speculative-adaptive and top-k 1 by the EAGLE algorithms, not by "
             "STANDALONE; a batch size holds up to the next one",
         )
@@ -53,14 +59,12 @@ class SglangTimes:
     def export(self, task: Task) -> Export:
         if task.profile is None:
             raise PlannerError("profile: got none, expected the one that holds the measured times")
-        context = task.plan.made_from.context if task.plan.made_from else None
-        entries = [cost for cost in task.profile.costs if cost.batch_size == task.batch_size]
-        costs = next((cost for cost in entries if cost.context == context), entries[0])
-        counts, times = costs.verify.counts, costs.verify.low_ms
+        costs = step_costs(task.profile, batch_size=task.batch_size, context=task.context)
+        counts = np.arange(costs.verify.first, costs.verify.last + 1) * task.batch_size
         table = {
-            "sample_batch_tokens": counts,
-            "sample_steps_per_sec": [round(1000 / ms, 3) for ms in times],
-            "max_batch_tokens": counts[-1],
+            "sample_batch_tokens": counts.tolist(),
+            "sample_steps_per_sec": np.round(1000 / costs.verify.ms, 3).tolist(),
+            "max_batch_tokens": int(counts[-1]),
         }
         notes = (
             f"passes of this runtime at context {costs.context} and batch size "
@@ -69,9 +73,10 @@ class SglangTimes:
         return Export(as_json(table), None, notes)
 
 
-def least_width(width: int, depth: int, num_tokens: int) -> int:
-    """The least top-k, from `width` on, with which SGLang scores so many tokens: k below the root
-    and k^2 in each level further down."""
-    while width + (depth - 1) * width**2 < num_tokens:
+def least_width(tree: Tree) -> int:
+    """The least top-k with which SGLang scores enough nodes: k below the root and k^2 in each level
+    further down."""
+    width = int(tree.num_children.max())
+    while width + (tree.depth - 1) * width**2 < tree.num_nodes - 1:
         width += 1
     return width

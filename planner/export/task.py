@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from ..drafting import Drafting, TreeDrafting
-from ..optimizer import rank_candidates, replays_of, sampling_at
+from ..drafting import Drafting
+from ..optimizer import rank_candidates, replays_of, sampling_at, step_costs
 from ..plan import GREEDY_RULE, Plan, Predicted
 from ..profile import Profile
+from ..profile_times import Costs
 from ..schema import PlannerError
+from .settings import Schedule
+from .ways import Way
 
 
 @dataclass(frozen=True)
@@ -23,36 +26,6 @@ class Export:
     where nothing was planned."""
     notes: tuple[str, ...] = ()
     """What the file cannot say, and what one has to know to use it."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way in which an engine drafts and verifies, in our terms."""
-
-    verifier: str
-    solver: str
-    takes: Callable[[Drafting], bool]
-    """Can it draft like this?"""
-    grows: bool = False
-    """Are its trees decided on while they are drafted, so that recorded trees are needed?"""
-
-
-def is_chain(drafting: Drafting) -> bool:
-    """One token after the other, the same number in every step?"""
-    return isinstance(drafting, TreeDrafting) and drafting.most_children == 1
-
-
-def is_tree(drafting: Drafting) -> bool:
-    """The same tree in every step?"""
-    return isinstance(drafting, TreeDrafting)
-
-
-DRAWN_CHAIN = Way("chain", "chain", is_chain)
-"""Drafted tokens are drawn from the draft's distribution, accepted with chance min(1, p / q)."""
-MATCHED_CHAIN = Way("topk", "chain", is_chain)
-"""Drafted tokens are the draft's likeliest, accepted where the target's own draw is the same."""
-MATCHED_TREE = Way("topk", "fixed", is_tree)
-"""The same, for a tree of the draft's likeliest tokens below each node."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +45,11 @@ class Choice:
         """As predicted."""
         predicted = self.plan.predicted
         return predicted.tokens_per_step.value / predicted.step_ms.value if predicted else 0.0
+
+    @property
+    def unpredicted(self) -> Choice:
+        """The same, where what is known of our own runtime says nothing about the engine."""
+        return replace(self, plan=self.plan.model_copy(update={"predicted": None}))
 
 
 @dataclass(frozen=True)
@@ -104,15 +82,33 @@ class Task:
 
     @property
     def batch_size(self) -> int:
-        """That the plan was made for."""
-        return self.plan.made_from.batch_size if self.plan.made_from else 1
+        """That the plan was made for; if it does not say so, the smallest that was measured."""
+        if self.plan.made_from:
+            return self.plan.made_from.batch_size
+        return min((each.batch_size for each in self._costs), default=1)
+
+    @property
+    def context(self) -> int | None:
+        """That the plan was made for; if it does not say so, the first at its batch size."""
+        if self.plan.made_from:
+            return self.plan.made_from.context
+        found = (each.context for each in self._costs if each.batch_size == self.batch_size)
+        return next(found, None)
+
+    @property
+    def _costs(self) -> Sequence[Costs]:
+        return self.profile.costs if self.profile else []
 
     @property
     def batch_sizes(self) -> list[int]:
-        """From the plan's own up, as far as they were measured."""
-        costs = self.profile.costs if self.profile else []
-        larger = {each.batch_size for each in costs if each.batch_size > self.batch_size}
-        return sorted({self.batch_size, *larger})
+        """The plan's own, and all others that were measured around its context."""
+        context = self.context or 0
+        found = {self.batch_size}
+        for size in {each.batch_size for each in self._costs}:
+            contexts = [each.context for each in self._costs if each.batch_size == size]
+            if min(contexts) <= context <= max(contexts):
+                found.add(size)
+        return sorted(found)
 
     def choose(self, ways: Sequence[Way]) -> Choice:
         """The fastest plan that can be carried out in one of these ways; without a profile, the
@@ -120,15 +116,17 @@ class Task:
 
         Raises PlannerError where it cannot be carried out, and where not speculating is faster.
         """
-        choice = self._as_it_is(ways) if self.profile is None else self.best(ways, self.batch_size)
+        if self.profile is None:
+            return self._as_it_is(ways)
+        choice = self.best(ways, self.batch_size)
         if not choice.plan.speculates:
             raise PlannerError(
-                f"plan: nothing that {self.engine} can do is faster here than not to speculate; "
-                "leave its speculative decoding off"
+                f"plan: nothing that {self.engine} can do is predicted to be faster than not to "
+                "speculate; leave its speculative decoding off"
             )
         return choice
 
-    def schedule(self, way: Way) -> list[tuple[int, int]]:
+    def schedule(self, way: Way) -> Schedule:
         """(batch size, tokens to draft) for each of `batch_sizes`; 0: none."""
         return [(size, self.best([way], size).num_tokens) for size in self.batch_sizes]
 
@@ -152,15 +150,19 @@ class Task:
 
     def _best(self, way: Way, batch_size: int) -> Choice:
         assert self.profile is not None
+        rule = self._rule(way)
         candidates = rank_candidates(
             self.profile,
             solver=way.solver,
-            verifier=self._rule(way),
+            verifier=rule,
             temperature=self.plan.sampling.temperature,
             batch_size=batch_size,
-            context=self.plan.made_from.context if self.plan.made_from else None,
+            context=self.context,
         )
-        best = next(each for each in candidates if not each.speculates or way.takes(each.drafting))
+        costs = step_costs(self.profile, verifier=rule, batch_size=batch_size, context=self.context)
+        possible = (c for c in candidates if not c.speculates or way.takes(c.drafting))
+        timed = [each for each in (way.timed(c, costs) for c in possible) if each is not None]
+        best = max(timed, key=lambda each: each.tokens_per_ms)  # of equals the first
         return Choice(way, self._plan(way, best.drafting, best.predicted))
 
     def _rule(self, way: Way) -> str:
@@ -170,18 +172,26 @@ class Task:
         """Did the profile measure what this way is graded by?"""
         assert self.profile is not None
         sampling, rule = self.plan.sampling, self._rule(way)
-        if way.grows and replays_of(self.profile, sampling, rule) is None:
-            return False
+        if way.grows:
+            replays = replays_of(self.profile, sampling, rule)
+            if replays is None or replays.num_texts < 2:
+                return False
         return any((e.sampling, e.verifier) == (sampling, rule) for e in self.profile.acceptance)
 
     def _as_it_is(self, ways: Sequence[Way]) -> Choice:
-        drafting = self.plan.drafting
+        drafting, verifier = self.plan.drafting, self.plan.verifier
         if not self.plan.speculates:
-            return Choice(ways[0], self.plan)
-        for way in sorted(ways, key=lambda way: way.verifier != self.plan.verifier):
-            if way.takes(drafting):
-                same = way.verifier == self.plan.verifier or self.plan.sampling.temperature == 0
-                return Choice(way, self._plan(way, drafting, self.plan.predicted if same else None))
+            raise PlannerError(
+                f"plan: got one not to speculate; leave the speculative decoding of {self.engine} "
+                "off, or give the profile that it was made from, to see what that engine could do"
+            )
+        able = [way for way in ways if way.takes(drafting)]
+        for way in able:
+            same = way.carries_out(drafting, verifier, self.plan.sampling.temperature)
+            if same and way.width is None:
+                return Choice(way, self._plan(way, drafting, self.plan.predicted))
+        if able:
+            return Choice(able[0], self._plan(able[0], drafting, None))
         raise PlannerError(
             f"plan: got drafting of kind {drafting.kind!r} with up to "
             f"{drafting.most_children} children a node, which {self.engine} cannot carry out; give "

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from .settings import ranges
-from .task import MATCHED_CHAIN, MATCHED_TREE, Export, Task
+from ..tree import Tree
+from .settings import HEADS_NOTE, Schedule, one_length, ranges
+from .task import Export, Task
+from .ways import MATCHED_CHAIN, matched_tree
 
 
 class TensorRT:
@@ -14,45 +16,61 @@ class TensorRT:
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
-        most, schedule, notes = choice.num_tokens, {}, []
+        most, lengths = choice.num_tokens, {}
+        notes = list(task.lacking_draft("speculative_model"))
         if len(task.batch_sizes) > 1:
-            lengths = task.schedule(choice.way)
-            most = lengths[0][1]
-            schedule = {last: min(length, most) for _, last, length in ranges(lengths)}
+            schedule = task.schedule(choice.way)
+            lengths = by_upper_bound(schedule)
+            most = max(lengths.values())
             notes.append("batches larger than any measured do not draft")
+            if any(tokens > most for _, tokens in schedule):
+                notes.append("no batch may draft more there than the smallest: longer ones are cut")
+        else:
+            notes.append(one_length(task.batch_size))
         config = {
             "decoding_type": "Draft_Target",
             "max_draft_len": most,
-            "draft_len_schedule": schedule,
+            "draft_len_schedule": lengths,
             "speculative_model": task.draft_model,
         }
-        return Export(
-            as_yaml(config), choice.plan, (*task.lacking_draft("speculative_model"), *notes)
-        )
+        return Export(as_yaml(config), choice.plan, tuple(notes))
 
 
 class TensorRTTree:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_TREE,))
-        drafting, total = choice.plan.drafting, choice.num_tokens
-        depth = drafting.max_depth
+        choice = task.choose((matched_tree(width=least_width),))
+        tree = choice.plan.tree
         config = {
             "decoding_type": "Eagle3",
-            "max_draft_len": depth,
+            "max_draft_len": tree.depth,
             "use_dynamic_tree": True,
-            "dynamic_tree_max_topK": max(drafting.most_children, -(-total // depth)),
-            "max_total_draft_tokens": total,
-            "speculative_model": task.draft_model,
+            "dynamic_tree_max_topK": least_width(tree),
+            "max_total_draft_tokens": tree.num_nodes - 1,
+            "speculative_model": task.draft,
         }
-        notes = (
-            *task.lacking_draft("speculative_model"),
-            "trees need EAGLE heads there; a draft model of its own drafts chains: export to "
-            "trtllm",
-            "draft tokens do not include the root; predicted is this runtime's plan",
-        )
-        return Export(as_yaml(config), choice.plan, notes)
+        notes = [] if task.draft else ["speculative_model is missing: name the heads with --draft"]
+        notes += [
+            HEADS_NOTE,
+            "predicted is one tree of these numbers for all steps; TensorRT-LLM chooses its nodes "
+            "anew in every step; a draft model of its own drafts chains there: export to trtllm",
+        ]
+        return Export(as_yaml(config), choice.plan, tuple(notes))
+
+
+def by_upper_bound(schedule: Schedule) -> dict[int, int]:
+    """Tokens to draft by the largest batch size that drafts so many; none more than the smallest
+    batch, and that one at least one."""
+    most = max(schedule[0][1], 1)
+    cut = [(size, min(tokens, most)) for size, tokens in schedule]
+    cut[0] = (schedule[0][0], most)
+    return {last: tokens for _, last, tokens in ranges(cut)}
+
+
+def least_width(tree: Tree) -> int:
+    """The least top-k that TensorRT-LLM takes for it: nodes <= top-k times depth."""
+    return max(int(tree.num_children.max()), -(-(tree.num_nodes - 1) // tree.depth))
 
 
 def as_yaml(config: Mapping[str, object]) -> str:

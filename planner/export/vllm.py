@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..drafting import TreeDrafting
 from ..schema import PlannerError
-from .settings import as_json, by_position, ranges, rank_paths
-from .task import DRAWN_CHAIN, MATCHED_CHAIN, MATCHED_TREE, Export, Task
+from .settings import as_json, by_position, one_length, ranges, rank_paths
+from .task import Choice, Export, Task
+from .ways import DRAWN_CHAIN, MATCHED_CHAIN, Way, matched_tree
 
 DRAFT_SAMPLING = {MATCHED_CHAIN: "greedy", DRAWN_CHAIN: "probabilistic"}
-WAYS = tuple(DRAFT_SAMPLING)
 
 
 class Vllm:
     """A chain, shorter in larger batches where these were measured."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose(WAYS)
-        config = _model(task) | {
-            "num_speculative_tokens": choice.num_tokens,
-            "draft_sample_method": DRAFT_SAMPLING[choice.way],
-            "rejection_sample_method": "standard",
-        }
-        notes = list(task.lacking_draft("model"))
+        choice = task.choose(_ways(task))
+        config = _config(task, choice) | {"rejection_sample_method": "standard"}
         schedule = task.schedule(choice.way) if len(task.batch_sizes) > 1 else []
+        notes = list(task.lacking_draft("model"))
         if schedule:
             config["num_speculative_tokens"] = max(tokens for _, tokens in schedule)
             config["num_speculative_tokens_per_batch_size"] = ranges(schedule)
             notes.append("batches larger than any measured draft as the largest one does")
         else:
-            notes.append(f"one length for all batches: only batch size {task.batch_size} is known")
+            notes.append(one_length(task.batch_size))
         return Export(as_json(config), choice.plan, tuple(notes))
 
 
@@ -38,8 +33,7 @@ class VllmTree:
     """A fixed tree, as versions up to 0.20.2 took it."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_TREE,))
-        assert isinstance(choice.plan.drafting, TreeDrafting)
+        choice = task.choose((matched_tree(),)).unpredicted
         paths = rank_paths(choice.plan.tree)
         config = _model(task) | {
             "num_speculative_tokens": len(paths),
@@ -47,7 +41,8 @@ class VllmTree:
         }
         notes = (
             *task.lacking_draft("model"),
-            "later versions of vLLM draft chains only: export to vllm",
+            "versions that draft trees were seen to verify the nodes as one list, and then a tree "
+            "is slower than a chain: measure it there, or export to vllm",
         )
         return Export(as_json(config), choice.plan, notes)
 
@@ -56,7 +51,7 @@ class Synthetic:
     """Our predicted acceptance, to be played by the engine instead of the models' own."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose(WAYS)
+        choice = task.choose(_ways(task))
         predicted, tree = choice.plan.predicted, choice.plan.tree
         if predicted is None or predicted.reach is None:
             raise PlannerError(
@@ -64,8 +59,7 @@ class Synthetic:
                 "the profile that it was made from"
             )
         rates = [round(rate, 4) for rate in by_position(predicted.reach, tree.depths)]
-        config = _model(task) | {
-            "num_speculative_tokens": choice.num_tokens,
+        config = _config(task, choice) | {
             "rejection_sample_method": "synthetic",
             "synthetic_acceptance_rates": rates,
         }
@@ -76,6 +70,21 @@ class Synthetic:
             f"for llama.cpp: {flag} --spec-draft-n-max {choice.num_tokens} --spec-draft-p-min 0",
         )
         return Export(as_json(config), choice.plan, notes)
+
+
+def _ways(task: Task) -> tuple[Way, ...]:
+    """Its drafts are drawn at the temperature alone: where a profile cut both distributions, drawn
+    chains were measured otherwise."""
+    sampling = task.plan.sampling
+    cut = sampling.temperature > 0 and (sampling.top_k > 0 or sampling.top_p < 1)
+    return (MATCHED_CHAIN,) if cut else (MATCHED_CHAIN, DRAWN_CHAIN)
+
+
+def _config(task: Task, choice: Choice) -> dict[str, Any]:
+    return _model(task) | {
+        "num_speculative_tokens": choice.num_tokens,
+        "draft_sample_method": DRAFT_SAMPLING[choice.way],
+    }
 
 
 def _model(task: Task) -> dict[str, Any]:

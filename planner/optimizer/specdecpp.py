@@ -78,7 +78,8 @@ class AssistedSolver:
 
 @dataclass(frozen=True)
 class TunedAssistedSolver:
-    """The same with the best of its settings: so many tokens, and the confidence that ends them."""
+    """Hugging Face's assisted generation at its best: how many tokens, and the confidence below
+    which one ends a chain."""
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
         every = [

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import json
 
+import numpy as np
 import pytest
 
-from planner import Plan, PlannerError
+from planner import Plan, PlannerError, Tree
 from planner.drafting import ConfidentDrafting, DynamicDrafting, TreeDrafting
-from planner.export import ENGINES, export
-from planner.optimizer import rank_candidates, solve
+from planner.export import ENGINES, export, sglang, trtllm
+from planner.export.task import Task
+from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN, PLAIN_WITH_ONE_CHILD
+from planner.optimizer import acceptance_rates, rank_candidates, solve, step_costs
 from planner.profile import Sampling
 from tests.optimizer import factory
 from tests.optimizer.choosing import random_traces
@@ -30,17 +33,17 @@ def costs(batch_size: int):
 
 
 def profile_at(temperature: float):
-    """Three batch sizes; of all verifiers, the tree's is the worse one."""
-    scales = {"rrsw": 1.0, "chain": 0.95, "topk": 0.85}
+    """Three batch sizes; tokens that are matched are accepted less often than those drawn, but at
+    temperature 0, where all are one rule."""
+    scales = {"rrsw": 1.0, "chain": 0.95, "topk": 0.85} if temperature else {"topk": 0.9}
     entries = [
         random_traces(seed, name, scale=scale, temperature=temperature)
         for seed, (name, scale) in enumerate(scales.items())
     ]
     profile = factory.profile(entries, [costs(1), costs(4), costs(16)])
-    for name in ("rrsw", "topk") if temperature else ("topk",):
-        trees = made_up(1, lengths=(40, 30, 50, 44), deterministic=name == "topk")
-        profile = in_profile(profile, trees, verifier=name, temperature=temperature)
-    return profile
+    name = "rrsw" if temperature else "topk"
+    trees = made_up(1, lengths=(40, 30, 50, 44), deterministic=not temperature)
+    return in_profile(profile, trees, verifier=name, temperature=temperature)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +97,7 @@ def test_one_batch_size_gives_one_length(profile, plan):
     plan = plan.model_copy(update={"made_from": None})
     result = export(plan, "vllm", profile=alone)
     assert "num_speculative_tokens_per_batch_size" not in result.content
-    assert any("batch size 1" in note for note in result.notes)
+    assert any("only 1 is known" in note for note in result.notes)
     assert any("--draft" in note for note in result.notes)  # which the plan does not name
     assert '"model": "mine"' in export(plan, "vllm", profile=alone, draft="mine").content
 
@@ -127,11 +130,40 @@ def flags(result) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def test_numbers_for_sglang_are_those_of_the_best_matched_tree(profile, plan):
+def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
+    """(tree, its step in ms, tokens per ms) where every pass below the root is `width(tree)` wide,
+    the slow way."""
+    found = []
+    costs = step_costs(profile, verifier="topk")
+    for each in rank_candidates(profile, solver="fixed", verifier="topk"):
+        if each.speculates and width(each.tree) <= costs.draft.last:
+            tree = each.tree
+            ms = costs.draft_root.ms + costs.verify_ms(tree.num_nodes)
+            ms += costs.overhead_ms(tree.num_nodes)
+            ms += (tree.depth - 1) * costs.draft_ms(width(tree))
+            found.append((tree, ms, each.tokens_per_step.value / ms))
+    return max(found, key=lambda each: each[2])
+
+
+@pytest.mark.parametrize("engine", [sglang, trtllm])
+def test_trees_are_chosen_at_the_width_at_which_the_engine_drafts(profile, plan, engine):
+    name = "sglang" if engine is sglang else "trtllm-tree"
+    dear = [
+        factory.costs(verify=lambda n: 10 + n / 4, draft=lambda width: 0.2 * width,
+                      counts=range(1, 17))
+    ]  # fmt: skip
+    profile = profile.model_copy(update={"costs": dear})
+    result = export(plan.model_copy(update={"made_from": None}), name, profile=profile)
+    tree, ms, rate = best_in_wide_passes(profile, engine.least_width)
+    assert result.plan.tree == tree
+    predicted = result.plan.predicted
+    assert predicted.step_ms.value == pytest.approx(ms, rel=1e-12)
+    assert predicted.speedup.value == pytest.approx(rate * 10, rel=1e-12)
+    assert tree != planned(profile, ("fixed", "topk")).tree  # whose late passes are narrow
+
+
+def test_numbers_for_sglang_keep_its_rules(profile, plan):
     result = export(plan, "sglang", profile=profile)
-    best = planned(profile, ("fixed", "topk"))
-    assert result.plan.drafting == best.drafting
-    assert result.plan.predicted == best.predicted
     given = {name.removeprefix("--speculative-"): each for name, each in flags(result).items()}
     tree = result.plan.tree
     assert given["algorithm"] == "STANDALONE"
@@ -152,6 +184,17 @@ def test_tensorrts_tree_keeps_its_rules(profile, plan):
     assert config["use_dynamic_tree"] is True
 
 
+def test_paths_have_no_more_ranks_than_there_are(plan):
+    """Twelve children below the root would be best."""
+    flat = factory.positional([[0.08] * 12] * 2, verifier="topk")
+    cheap = factory.costs(verify=lambda n: 10.0, counts=range(1, 17))
+    profile = factory.profile([flat], [cheap])
+    plan = plan.model_copy(update={"made_from": None})
+    assert planned(profile, ("fixed", "topk")).drafting.most_children > 10
+    paths = json.loads(export(plan, "medusa", profile=profile).content)
+    assert max(max(path) for path in paths) == 9
+
+
 @pytest.mark.parametrize("engine", TREES)
 def test_lists_of_paths_are_the_tree(profile, plan, engine):
     result = export(plan, engine, profile=profile)
@@ -163,40 +206,47 @@ def test_lists_of_paths_are_the_tree(profile, plan, engine):
     index = {(): 0} | {path: place for place, path in enumerate(paths, start=1)}
     assert [-1, *(index[path[:-1]] for path in paths)] == result.plan.drafting.parents
     assert result.plan.drafting == planned(profile, ("fixed", "topk")).drafting
+    assert (result.plan.predicted is None) == (engine == "vllm-tree")  # which walks them as a list
 
 
 def test_assisted_generation_is_tuned(profile, plan):
-    result = export(plan, "hf", profile=profile)
-    config = json.loads(result.content)
-    best = planned(profile, ("chain", "chain"), ("assisted-tuned", "chain"))
-    assert result.plan.drafting == best.drafting
-    if isinstance(best.drafting, DynamicDrafting):
-        assert config["num_assistant_tokens"] == best.drafting.num_tokens
-        assert config["assistant_confidence_threshold"] == best.drafting.confidence
-    else:
-        assert config["num_assistant_tokens"] == best.drafting.most_nodes - 1
-        assert config["assistant_confidence_threshold"] == 0
-    assert config["num_assistant_tokens_schedule"] == "constant"
+    """And weighed against chains of one length."""
+    either = planned(profile, ("chain", "chain"), ("assisted-tuned", "chain"))
+    assert export(plan, "hf", profile=profile).plan.drafting == either.drafting
+    tuned = Task("hf", plan, profile).best((ASSISTED_CHAIN,), 1).plan
+    assert isinstance(tuned.drafting, DynamicDrafting)
+    assert tuned.drafting == planned(profile, ("assisted-tuned", "chain")).drafting
+    assert json.loads(export(tuned, "hf").content) == {
+        "num_assistant_tokens": tuned.drafting.num_tokens,
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": tuned.drafting.confidence,
+    }
 
 
-def test_llamacpps_confidence_is_tuned(profile, plan):
-    result = export(plan, "llamacpp", profile=profile)
-    given = flags(result)
-    best = planned(profile, ("chain", "topk"), ("confident", "topk"))
-    assert result.plan.drafting == best.drafting
-    assert int(given["--spec-draft-n-max"]) == best.drafting.most_nodes - 1
-    confident = isinstance(best.drafting, ConfidentDrafting)
-    expected = best.drafting.confidence if confident else 0
-    assert float(given["--spec-draft-p-min"]) == expected
+def test_llamacpps_confidence_is_tuned_where_decoding_is_greedy(profile, plan):
+    greedy, cold = profile_at(0.0), plan.model_copy(update={"made_from": None})
+    cold = cold.model_copy(update={"sampling": Sampling(temperature=0)})
+    either = planned(greedy, ("chain", "topk"), ("confident", "topk"))
+    assert export(cold, "llamacpp", profile=greedy).plan.drafting == either.drafting
+    tuned = Task("llamacpp", cold, greedy).best((CONFIDENT_CHAIN,), 1).plan
+    assert isinstance(tuned.drafting, ConfidentDrafting)
+    assert tuned.drafting == planned(greedy, ("confident", "topk")).drafting
+    given = flags(export(tuned, "llamacpp"))
+    assert int(given["--spec-draft-n-max"]) == tuned.drafting.max_depth
+    assert float(given["--spec-draft-p-min"]) == tuned.drafting.confidence
+    warm = export(plan, "llamacpp", profile=profile)
+    assert warm.plan.drafting == planned(profile, ("chain", "topk")).drafting
+    assert float(flags(warm)["--spec-draft-p-min"]) == 0
 
 
 def test_grown_chains_need_recorded_trees(profile, plan):
-    """Without them the chain of one length is what can be graded."""
-    bare = profile.model_copy(update={"replays": []})
+    """Without them, and with those of one text, the chain of one length is what can be graded."""
     plan = plan.model_copy(update={"made_from": None})
-    for engine, verifier in (("hf", "chain"), ("llamacpp", "topk")):
-        result = export(plan, engine, profile=bare)
-        assert result.plan.drafting == planned(bare, ("chain", verifier)).drafting
+    entries = [random_traces(0, "chain"), random_traces(1, "rrsw")]
+    bare = factory.profile(entries, [costs(1)])
+    for known in (bare, in_profile(bare, made_up(1, lengths=(40,)))):
+        result = export(plan, "hf", profile=known)
+        assert result.plan.drafting == planned(known, ("chain", "chain")).drafting
 
 
 def test_synthetic_acceptance_adds_up_to_the_predicted_tokens(profile, plan):
@@ -221,18 +271,34 @@ def test_the_table_of_times_is_what_was_measured(profile, plan):
     assert result.plan is None
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_at_temperature_zero_every_rule_is_the_same(engine):
+def test_at_temperature_zero_every_rule_is_the_same():
+    """So the same chain is the best for all that draft chains of one length."""
     profile = profile_at(0.0)
+    profile = profile.model_copy(update={"replays": []})
     plan = solve(profile, solver="fixed")
-    result = export(plan, engine, profile=profile)
-    if result.plan is not None:
-        assert result.plan.speculates
-        assert result.plan.sampling.temperature == 0
-        assert result.plan.predicted.speedup.value > 1
+    best = planned(profile, ("chain", "topk"))
+    for engine in (*CHAINS, "hf", "llamacpp", "synthetic"):
+        result = export(plan, engine, profile=profile)
+        assert result.plan.drafting == best.drafting
+        assert result.plan.predicted == best.predicted
 
 
-@pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"sglang-sps", "synthetic"}))
+CHAIN = {
+    "vllm": '"num_speculative_tokens": 3, "draft_sample_method": "greedy"',
+    "vllm-tree": '3, "speculative_token_tree": "[(0,), (0, 0), (0, 0, 0)]"',
+    "sglang": "num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4",
+    "sglang-adaptive": '{"1": {"candidate_steps": [3]}}',
+    "trtllm": "  max_draft_len: 3\n",
+    "trtllm-tree": "  dynamic_tree_max_topK: 1\n  max_total_draft_tokens: 3\n",
+    "medusa": "[[0], [0, 0], [0, 0, 0]]",
+    "eagle": "[[0], [0, 0], [0, 0, 0]]",
+    "llamacpp": "--spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0\n",
+    "hf": '"num_assistant_tokens": 3, "num_assistant_tokens_schedule": "constant", '
+    '"assistant_confidence_threshold": 0.0',
+}
+
+
+@pytest.mark.parametrize("engine", CHAIN)
 def test_without_a_profile_a_chain_is_exported_as_it_is(engine):
     plan = Plan(
         drafting=TreeDrafting(parents=[-1, 0, 1, 2]),
@@ -241,7 +307,34 @@ def test_without_a_profile_a_chain_is_exported_as_it_is(engine):
     )
     result = export(plan, engine, draft="a/draft")
     assert result.plan.drafting == plan.drafting
-    assert "3" in result.content or "[0, 0, 0]" in result.content
+    assert CHAIN[engine] in result.content
+
+
+def test_every_engine_is_tried():
+    assert set(ENGINES) - set(CHAIN) == {"sglang-sps", "synthetic"}
+
+
+@pytest.mark.parametrize("verifier", sorted(PLAIN_WITH_ONE_CHILD))
+def test_with_one_child_these_verifiers_are_plain_speculative_sampling(verifier):
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(9), size=(2, 5))
+    plain = np.minimum(p, q).sum(axis=-1)
+    assert acceptance_rates(p, q, verifier, 1)[..., 0] == pytest.approx(plain, abs=1e-12)
+    plan = Plan(
+        drafting=TreeDrafting(parents=[-1, 0]), verifier=verifier, sampling=Sampling(temperature=1)
+    )
+    assert '"draft_sample_method": "probabilistic"' in export(plan, "vllm").content
+
+
+def test_drafts_that_only_the_temperature_shapes_are_not_taken_for_cut_ones():
+    """vLLM cuts the target's distribution alone; acceptance was measured with both cut."""
+    cut = {"sampling": Sampling(temperature=0.6, top_p=0.9)}
+    entries = [random_traces(0, "chain"), random_traces(1, "topk", scale=0.8)]
+    entries = [(entry.model_copy(update=cut), arrays) for entry, arrays in entries]
+    profile = factory.profile(entries, [costs(1)])
+    plan = Plan(drafting=TreeDrafting(parents=[-1, 0]), verifier="chain", **cut)
+    assert '"greedy"' in export(plan, "vllm", profile=profile).content
+    assert export(plan, "hf", profile=profile).plan.verifier == "chain"
 
 
 def test_without_a_profile_predictions_of_other_rules_are_dropped(profile):
@@ -256,13 +349,16 @@ def test_without_a_profile_predictions_of_other_rules_are_dropped(profile):
 def test_without_a_profile_confidences_are_carried_over():
     sampling = Sampling(temperature=0.6)
     confident = ConfidentDrafting(max_depth=7, confidence=0.35)
-    plan = Plan(drafting=confident, verifier="topk", sampling=sampling)
+    warm = Plan(drafting=confident, verifier="topk", sampling=sampling)
+    with pytest.raises(PlannerError, match="which llamacpp cannot carry out"):
+        export(warm, "llamacpp")  # whose probabilities are those of temperature 1
+    plan = Plan(drafting=confident, verifier="topk", sampling=Sampling(temperature=0))
     given = flags(export(plan, "llamacpp"))
     assert (given["--spec-draft-n-max"], given["--spec-draft-p-min"]) == ("7", "0.35")
-    dynamic = DynamicDrafting(max_depth=9, num_tokens=5, schedule="heuristic", confidence=0.2)
+    dynamic = DynamicDrafting(max_depth=4, num_tokens=5, schedule="heuristic", confidence=0.2)
     plan = Plan(drafting=dynamic, verifier="chain", sampling=sampling)
     assert json.loads(export(plan, "hf").content) == {
-        "num_assistant_tokens": 5,
+        "num_assistant_tokens": 4,
         "num_assistant_tokens_schedule": "heuristic",
         "assistant_confidence_threshold": 0.2,
     }
@@ -287,7 +383,7 @@ def test_not_to_speculate_is_no_setting(engine):
     alone = Plan(
         drafting=TreeDrafting(parents=[-1]), verifier="rrsw", sampling=Sampling(temperature=0.6)
     )
-    with pytest.raises(PlannerError, match=f"nothing that {engine} can do is faster"):
+    with pytest.raises(PlannerError, match=f"leave the speculative decoding of {engine} off"):
         export(alone, engine)
 
 
@@ -317,5 +413,27 @@ def test_bad_input_is_said_in_one_line(profile, plan):
         verifier="topk",
         sampling=Sampling(temperature=1),
     )
-    with pytest.raises(PlannerError, match="a node with 11 children, expected at most 10"):
+    with pytest.raises(PlannerError, match="up to 11 children a node, which medusa cannot"):
         export(wide, "medusa")
+
+
+def test_batches_are_those_that_were_measured_around_the_plans_context(profile):
+    """At its own batch size and all others, whichever it was solved for."""
+    few = [costs(1), costs(4), costs(16).model_copy(update={"context": 512})]
+    profile = profile.model_copy(update={"costs": few})
+    plan = solve(profile, solver="chain", verifier="topk", batch_size=4)
+    slots = json.loads(export(plan, "sglang-adaptive", profile=profile).content)
+    assert list(slots) == ["1", "4"]
+    for size, slot in slots.items():
+        best = planned(profile, ("chain", "topk"), batch_size=int(size))
+        assert slot["candidate_steps"] == [best.drafting.most_nodes - 1]
+    table = json.loads(export(plan, "sglang-sps", profile=profile).content)
+    assert table["sample_batch_tokens"] == [4 * n for n in range(1, 17)]
+
+
+def test_a_profile_without_batches_of_one(profile, plan):
+    """And a plan that does not say for what it was made."""
+    plan = plan.model_copy(update={"made_from": None})
+    only = profile.model_copy(update={"costs": profile.costs[1:2]})
+    for engine in ("vllm", "trtllm", "sglang-sps"):
+        assert export(plan, engine, profile=only).content

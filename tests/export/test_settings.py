@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from planner import Tree
+from planner.export import sglang, trtllm
 from planner.export.settings import as_flags, as_json, by_position, ranges, rank_paths
-from planner.export.sglang import least_width
 from planner.export.trtllm import as_yaml
 from planner.optimizer.law import AcceptanceLaw
 
@@ -55,13 +55,40 @@ def test_chances_by_position_are_reach_summed_by_depth():
     assert by_position([1.0], [0]) == []
 
 
+def binary(depth: int, num_nodes: int) -> Tree:
+    """Full but for its last level."""
+    tree = Tree([-1, *((node - 1) // 2 for node in range(1, num_nodes))])
+    assert tree.depth == depth
+    return tree
+
+
 @pytest.mark.parametrize(
-    ("width", "depth", "num_tokens", "expected"),
-    [(2, 1, 2, 2), (2, 3, 10, 2), (2, 3, 11, 3), (1, 4, 4, 1), (3, 1, 3, 3)],
+    ("tree", "scored", "bounded"),
+    [
+        (Tree([-1, 0, 0]), 2, 2),
+        (Tree([-1, 0, 1, 2, 3]), 1, 1),
+        (binary(3, 11), 2, 4),
+        (binary(3, 12), 3, 4),
+        (binary(3, 14), 3, 5),
+    ],
 )
-def test_width_that_scores_so_many_tokens(width, depth, num_tokens, expected):
-    """k + (depth - 1) k^2: 2 + 2 * 4 = 10 with k = 2, 3 + 2 * 9 = 21 with k = 3."""
-    assert least_width(width, depth, num_tokens) == expected
+def test_widths_with_which_engines_score_so_many_tokens(tree, scored, bounded):
+    """SGLang: k + (depth - 1) k^2 >= nodes: 2 + 2 * 4 = 10 with k = 2, 3 + 2 * 9 = 21 with k = 3.
+    TensorRT-LLM: k depth >= nodes: 10, 11 and 13 nodes in 3 levels need 4, 4 and 5."""
+    assert sglang.least_width(tree) == scored
+    assert trtllm.least_width(tree) == bounded
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ([(1, 4), (8, 2), (32, 0)], {1: 4, 8: 2, 32: 0}),
+        ([(1, 3), (8, 5), (32, 1)], {8: 3, 32: 1}),
+        ([(1, 0), (8, 2)], {8: 1}),
+    ],
+)
+def test_lengths_by_upper_bound_start_with_the_longest(schedule, expected):
+    assert trtllm.by_upper_bound(schedule) == expected
 
 
 def test_flags_and_json_are_one_line():
