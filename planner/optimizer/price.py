@@ -8,12 +8,15 @@ from itertools import product
 import numpy as np
 
 from ..drafting import GrownDrafting, PriceDrafting
+from .dyspec import worthwhile_sizes
 from .growing import GrowthEstimates
 from .price_tables import KNOTS, fitted_tables
 from .problem import Limits
 
-NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3)
-LOOKAHEADS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
+LOOKAHEADS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
+COARSE = ((0.04, 0.7), (0.15, 1.4), (0.4, 4.0))
+"""Node prices and lookaheads with which budgets are compared."""
 MAX_DEPTH = 20
 """Deeper trees than are recorded need not be tried."""
 
@@ -28,6 +31,11 @@ class PriceSolver:
     From the best rate known, rounds are played at that price, which is then set to the rate they
     reach, until it stays.  The node price and the lookahead, for which theory has rough guesses
     only (price * t', 1 to 1.6), are the best of a grid each time.
+
+    What is filled while there is hope below it is verified in the end, and one price for all nodes
+    knows of no stairs: where the fourth node takes as long as the first three, a rule that often
+    wants one more loses to a chain of two.  So budgets are tried too: those that stairs of time go
+    down to, first with a few prices and lookaheads, the best of them with all.
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
@@ -44,6 +52,12 @@ class PriceSolver:
             before, price = price, max(best_rate, base.price_per_ms)
             if abs(price / before - 1) < _CLOSE:
                 break
+        budgets = [size for size in worthwhile_sizes(np.array(base.verify_ms)) if size > 1]
+        tried = [priced(base, price, *point, size) for size, point in product(budgets, COARSE)]
+        size = estimates.fastest_of_many(tried).num_nodes
+        found = estimates.fastest_of_many([priced(base, price, *point, size) for point in grid])
+        if estimates.rate(found) > best_rate:
+            best, best_rate = found, estimates.rate(found)
         return {"price": best} if best_rate > -np.inf else {}
 
     def _priced_by_costs(self, estimates: GrowthEstimates, limits: Limits) -> PriceDrafting:
@@ -71,11 +85,15 @@ class PriceSolver:
 
 
 def priced(
-    base: PriceDrafting, price_per_ms: float, node_price: float, lookahead: float
+    base: PriceDrafting,
+    price_per_ms: float,
+    node_price: float,
+    lookahead: float,
+    num_nodes: int | None = None,
 ) -> PriceDrafting:
-    """`base` at other prices."""
+    """`base` at other prices, and within another budget, if one is given."""
     prices = {"price_per_ms": price_per_ms, "node_price": node_price, "lookahead": lookahead}
-    return base.model_copy(update=prices)
+    return base.model_copy(update=prices | {"num_nodes": num_nodes or base.num_nodes})
 
 
 def _rounded(numbers: np.ndarray | list[float]) -> list[float]:

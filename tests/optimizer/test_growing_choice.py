@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner import Plan, PlannerError
-from planner.drafting import GreedyDrafting
+from planner.drafting import GreedyDrafting, TreeDrafting
 from planner.optimizer import (
     GROWING_SOLVERS,
     NO_SOLVER,
@@ -165,6 +165,27 @@ def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(growing):
     ]
     assert estimates.rate(planned) >= max(rates) > min(rates)
     assert 0.1 <= planned.price_per_ms <= max(estimates.rate(planned), 0.1) * (1 + 1e-9)
+
+
+def test_a_price_stops_in_front_of_a_stair(growing):
+    """Three nodes are verified in no time, a fourth takes as long as all else: every fixed tree of
+    three nodes is at most as fast, and so is every setting that may become larger."""
+    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    stair = factory.costs(
+        verify=lambda n: 10 if n <= 3 else 40, draft=lambda width: 0.2, counts=range(1, 17)
+    )
+    steep = step_costs(growing.model_copy(update={"costs": [stair]}), verifier="rrsw").growing()
+    estimates = GrowthEstimates(contest.replays, steep, 0.1, 4)
+    planned = GROWING_SOLVERS["price"].propose(estimates, contest.limits)["price"]
+    assert planned.num_nodes == 3
+    for parents in ([-1, 0, 1], [-1, 0, 0]):
+        fixed = Played(contest.replays.play(TreeDrafting(parents=parents)), steep)
+        assert estimates.rate(planned) > fixed.tokens_per_ms
+    larger = [
+        priced(planned, planned.price_per_ms, *point, 16)
+        for point in product(NODE_PRICES, LOOKAHEADS)
+    ]
+    assert estimates.rate(planned) > 1.02 * estimates.rates(larger).max()
 
 
 def greedy_grid():
