@@ -31,7 +31,7 @@ from runtime.language_model import LanguageModel
 from .regret_times import OFTEN, TEMPERATURES, draft_of, one_thread, profiles_of, target_of
 from .truth import log_error
 
-THRESHOLDS = (0.1, 0.2, 0.4, 0.6)
+THRESHOLDS = (0.2, 0.4, 0.6, 0.8, 0.95)
 THEIRS = DynamicDrafting(max_depth=20, num_tokens=20, schedule="constant", confidence=0.4)
 """Hugging Face's assisted generation as it comes."""
 

@@ -8,6 +8,7 @@ import torch
 
 from planner import Plan, PlannerError, Report
 from planner.display import render
+from planner.drafting import ConfidentDrafting
 from planner.growth import FEATURES, grower_of
 from planner.growth.base import Request
 from planner.growth.drawn import drawn_values
@@ -21,9 +22,12 @@ from tests.runtime.small_models import small_model
 
 CPU = torch.device("cpu")
 PROMPT = [11, 42, 7, 3, 19]
-WAYS = trees(12, 3) | {
-    name: settings for name, settings in chains(6).items() if name != "stop by head"
-}
+SURE = 0.06
+"""As models of random weights go: their largest entries lie between .05 and .2."""
+CHAINS = chains(6)
+del CHAINS["stop by head"]
+WAYS = trees(12, 3) | CHAINS
+WAYS["confident"] = ConfidentDrafting(max_depth=6, confidence=SURE)
 
 
 def plan(way: str, *, verifier: str = "rrsw", temperature: float = 0.0) -> Plan:
