@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 from ..drafting import (
     ConfidentDrafting,
     Drafting,
     DynamicDrafting,
     GreedyDrafting,
+    PriceDrafting,
     StoppingDrafting,
     ThresholdDrafting,
     TreeDrafting,
@@ -39,39 +42,65 @@ def summary(plan: Plan) -> str:
     return line
 
 
+@singledispatch
 def drafting_words(drafting: Drafting) -> str:
     """What is drafted, in a few words."""
-    if isinstance(drafting, TreeDrafting):
-        return f"tree of {drafting.most_nodes} nodes, depth {drafting.tree.depth}"
-    if isinstance(drafting, GreedyDrafting):
-        return (
-            f"trees of {drafting.num_nodes} nodes, the likeliest place first, at most "
-            f"{levels(drafting.max_depth)}"
-        )
-    if isinstance(drafting, ThresholdDrafting):
-        return (
-            f"trees of all places likelier than {drafting.threshold:g}, at most "
-            f"{drafting.num_nodes} nodes and {levels(drafting.max_depth)}"
-        )
-    if isinstance(drafting, StoppingDrafting):
-        return (
-            f"chains that end once {drafting.score} says that one in them is rejected with chance "
-            f"{drafting.threshold:g}, at most {tokens(drafting.max_depth)}"
-        )
-    if isinstance(drafting, DynamicDrafting):
-        most = drafting.max_depth
-        length = f"{tokens(min(drafting.num_tokens, most))} ({drafting.schedule})"
-        if drafting.schedule == "heuristic":
-            length += f" at first, at most {most}"
-        return f"chains of {length}, ended below probability {drafting.confidence:g}"
-    if isinstance(drafting, ConfidentDrafting):
-        return (
-            f"chains of at most {tokens(drafting.max_depth)}, ended where no token has probability "
-            f"{drafting.confidence:g}"
-        )
+    raise NotImplementedError(f"no words for {type(drafting).__name__}")
+
+
+@drafting_words.register
+def _(drafting: TreeDrafting) -> str:
+    if drafting.most_children == 1:
+        return f"chain of {tokens(drafting.tree.depth)}"
+    return f"tree of {drafting.most_nodes} nodes, depth {drafting.tree.depth}"
+
+
+@drafting_words.register
+def _(drafting: GreedyDrafting) -> str:
+    return (
+        f"trees of {drafting.num_nodes} nodes, the likeliest place first, at most "
+        f"{levels(drafting.max_depth)}"
+    )
+
+
+@drafting_words.register
+def _(drafting: ThresholdDrafting) -> str:
+    return (
+        f"trees of all places likelier than {drafting.threshold:g}, at most "
+        f"{drafting.num_nodes} nodes and {levels(drafting.max_depth)}"
+    )
+
+
+@drafting_words.register
+def _(drafting: PriceDrafting) -> str:
     return (
         f"trees grown at {drafting.price_per_ms:.3g} tokens per ms, at most {drafting.num_nodes} "
         f"nodes and {levels(drafting.max_depth)}"
+    )
+
+
+@drafting_words.register
+def _(drafting: StoppingDrafting) -> str:
+    return (
+        f"chains that end once {drafting.score} says that one in them is rejected with chance "
+        f"{drafting.threshold:g}, at most {tokens(drafting.max_depth)}"
+    )
+
+
+@drafting_words.register
+def _(drafting: DynamicDrafting) -> str:
+    most = drafting.max_depth
+    length = f"{tokens(min(drafting.num_tokens, most))} ({drafting.schedule})"
+    if drafting.schedule == "heuristic":
+        length += f" at first, at most {most}"
+    return f"chains of {length}, ended below probability {drafting.confidence:g}"
+
+
+@drafting_words.register
+def _(drafting: ConfidentDrafting) -> str:
+    return (
+        f"chains of at most {tokens(drafting.max_depth)}, ended where no token has probability "
+        f"{drafting.confidence:g}"
     )
 
 

@@ -10,8 +10,7 @@ from scipy.special import stdtrit
 from planner import Plan, Tree
 from planner.cli import main
 from planner.cli.outlook import contenders, outlook
-from planner.display import certificate, drafting_words, printed, render, summary
-from planner.drafting import DynamicDrafting
+from planner.display import certificate, printed, render, summary
 from planner.figures import plan_figure
 from planner.optimizer import (
     acceptance_by_rank,
@@ -347,19 +346,6 @@ def test_a_profile_with_siblings_is_drawn(tmp_path):
     )
     assert drawn.exit_code == 0, drawn.output
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"max_depth": 1}, "chains of 1 token (constant), ended below probability 0.4"),
-        ({"max_depth": 30}, "chains of 20 tokens (constant), ended below probability 0.4"),
-        ({"max_depth": 9, "num_tokens": 5, "schedule": "heuristic"},
-         "chains of 5 tokens (heuristic) at first, at most 9, ended below probability 0.4"),
-    ],
-)  # fmt: skip
-def test_a_chain_is_never_said_to_be_longer_than_it_may_get(settings, words):
-    assert drafting_words(DynamicDrafting(**settings)) == words
 
 
 def test_a_plan_without_reach_is_shown_and_drawn(tmp_path):
