@@ -1,0 +1,39 @@
+"""Drafting in a few words."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.display import drafting_words
+from planner.drafting import DynamicDrafting, TreeDrafting
+from tests.growth.settings import chains, trees
+
+GROWN = trees(12, 3) | chains(6)
+
+
+@pytest.mark.parametrize("way", GROWN)
+def test_every_kind_says_how_far_it_goes(way):
+    drafting = GROWN[way]
+    words = drafting_words(drafting)
+    if drafting.kind == "dynamic" and drafting.schedule == "constant":
+        assert f"of {drafting.num_tokens} tokens" in words
+    else:
+        assert str(drafting.max_depth) in words
+
+
+def test_a_chain_is_called_one():
+    assert drafting_words(TreeDrafting(parents=[-1, 0, 1])) == "chain of 2 tokens"
+    assert drafting_words(TreeDrafting(parents=[-1, 0, 0])) == "tree of 3 nodes, depth 1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_depth": 1}, "chains of 1 token (constant), ended below probability 0.4"),
+        ({"max_depth": 30}, "chains of 20 tokens (constant), ended below probability 0.4"),
+        ({"max_depth": 9, "num_tokens": 5, "schedule": "heuristic"},
+         "chains of 5 tokens (heuristic) at first, at most 9, ended below probability 0.4"),
+    ],
+)  # fmt: skip
+def test_a_chain_is_never_said_to_be_longer_than_it_may_get(settings, words):
+    assert drafting_words(DynamicDrafting(**settings)) == words
