@@ -4,9 +4,11 @@
 
 For each embedded pair, each shape of its target and each temperature: train a head, profile, let
 each solver propose, and measure every proposal, each number where it costs least noise: the time of
-a step by decoding some prompts on the shape itself, on one core, all shapes and ways in turns,
-beside autoregressive decoding; tokens per step by decoding the evaluation prompts with the pair as
-it is, whose function the inflated shapes compute.  DySpec's threshold stands there twice: as the
+a step by decoding some prompts on the shape itself, on one core, a step of each way in turn, beside
+autoregressive decoding; tokens per step by decoding the evaluation prompts with the pair as it is,
+whose function the inflated shapes compute.  Rules that look at the text draft more on some texts
+than on others: the time of a step is that of steps with as many draft passes and nodes as were
+taken where the tokens were counted.  DySpec's threshold stands there twice: as the
 planner sets it, and as somebody tunes it who decodes the profiling prompts with each of a grid.
 """
 
@@ -52,11 +54,20 @@ class Tally:
     steps: np.ndarray
     passes: np.ndarray
     """Draft passes."""
+    nodes: np.ndarray
+    """Verified, roots included."""
 
     @property
-    def influence(self) -> np.ndarray:
-        """float64 [prompts]: by how much each moves ln(tokens per step); they sum to 0."""
-        return self.tokens / self.tokens.sum() - self.steps / self.steps.sum()
+    def tokens_per_step(self) -> float:
+        return float(self.tokens.sum() / self.steps.sum())
+
+    @property
+    def passes_per_step(self) -> float:
+        return float(self.passes.sum() / self.steps.sum())
+
+    @property
+    def nodes_per_step(self) -> float:
+        return float(self.nodes.sum() / self.steps.sum())
 
 
 @dataclass(frozen=True)
@@ -223,43 +234,71 @@ def decoded(
             "tokens": np.array([float(each.num_tokens) for each in reports]),
             "steps": np.array([float(each.num_steps) for each in reports]),
             "passes": np.array([float(each.num_draft_passes) for each in reports]),
+            "nodes": np.array([float(each.num_drafted + each.num_steps) for each in reports]),
         }
 
     what = [plan.to_json(), which, num_prompts, num_tokens, target.info.fingerprint]
     name = sha256(json.dumps([*what, draft.info.fingerprint]).encode()).hexdigest()[:16]
-    return Tally(**Journal(output, {"what": "decoded trees"}).piece(name, measured))
-
-
-def row_of(pair: str, timed: Timed, tally: Tally) -> Row:
-    entrant, predicted = timed.entrant, timed.entrant.plan.predicted
-    tokens = float(tally.tokens.sum() / tally.steps.sum())
-    gain = tokens * timed.autoregressive_ms / timed.step_ms
-    return Row(
-        pair, timed.shape, timed.temperature, entrant.name, drafting_words(entrant.plan.drafting),
-        GREEDY_RULE if timed.temperature == 0 else entrant.plan.verifier,
-        tokens, None if predicted is None else predicted.tokens_per_step.value,
-        float(tally.passes.sum() / tally.steps.sum()),
-        timed.step_ms, None if predicted is None else predicted.step_ms.value,
-        gain, gain * float(np.hypot(log_error(tally.influence), timed.error)),
-        None if predicted is None else predicted.speedup.value,
-    )  # fmt: skip
+    return Tally(**Journal(output, {"what": "decoded trees and their nodes"}).piece(name, measured))
 
 
 @dataclass(frozen=True)
 class Result:
-    """One entrant's row, and what it was made from."""
+    """One entrant's times, and what it did on the prompts by which all are compared."""
 
-    row: Row
     timed: Timed
     tally: Tally
     tuning: Tally | None = None
     """On the prompts by which settings are tuned, where this one is tuned."""
 
     @property
+    def entrant(self) -> str:
+        return self.timed.entrant.name
+
+    @property
+    def step_ms(self) -> float:
+        """Of a step on the prompts by which all are compared."""
+        return step_on(self.timed, self.tally)
+
+    @property
+    def speedup(self) -> float:
+        return self.tally.tokens_per_step * self.timed.autoregressive_ms / self.step_ms
+
+    @property
     def tuned_rate(self) -> float:
-        """Tokens per millisecond there."""
+        """Tokens per millisecond on those by which settings are tuned."""
         assert self.tuning is not None
-        return float(self.tuning.tokens.sum() / self.tuning.steps.sum() / self.timed.step_ms)
+        return self.tuning.tokens_per_step / step_on(self.timed, self.tuning)
+
+    @property
+    def influence(self) -> np.ndarray:
+        """float64 [prompts]: by how much each of those compared moves ln(speedup); they sum to 0.
+        Where many nodes bring many tokens, the one makes up for the other."""
+        tally, timed = self.tally, self.timed
+        ms = timed.pass_ms * tally.passes + timed.node_ms * tally.nodes
+        share = tally.steps / tally.steps.sum()
+        tokens = tally.tokens / tally.tokens.sum() - share
+        return tokens - (ms - share * ms.sum()) / (tally.steps.sum() * self.step_ms)
+
+
+def step_on(timed: Timed, tally: Tally) -> float:
+    """Milliseconds of a step on the texts of `tally`."""
+    return timed.step_with(tally.passes_per_step, tally.nodes_per_step)
+
+
+def row_of(pair: str, result: Result) -> Row:
+    timed, tally = result.timed, result.tally
+    entrant, predicted = timed.entrant, timed.entrant.plan.predicted
+    return Row(
+        pair, timed.shape, timed.temperature, entrant.name, drafting_words(entrant.plan.drafting),
+        GREEDY_RULE if timed.temperature == 0 else entrant.plan.verifier,
+        tally.tokens_per_step, None if predicted is None else predicted.tokens_per_step.value,
+        tally.passes_per_step,
+        result.step_ms, None if predicted is None else predicted.step_ms.value,
+        result.speedup,
+        result.speedup * float(np.hypot(log_error(result.influence), timed.error)),
+        None if predicted is None else predicted.speedup.value,
+    )  # fmt: skip
 
 
 def shown(results: Sequence[Result]) -> list[Result]:
@@ -269,29 +308,29 @@ def shown(results: Sequence[Result]) -> list[Result]:
     """
     best: dict[str, Result] = {}
     for each in results:
-        known = best.get(each.row.entrant)
+        known = best.get(each.entrant)
         if known is None or each.tuned_rate > known.tuned_rate:
-            best[each.row.entrant] = each
+            best[each.entrant] = each
     return list(best.values())
 
 
-def compared(results: Sequence[Result]) -> list[Row]:
+def compared(pair: str, results: Sequence[Result]) -> list[Row]:
     """Their rows, those with rivals compared with the fastest of these."""
     rows = []
     for each in results:
-        row, names = each.row, RIVALS.get(each.row.entrant)
+        row, names = row_of(pair, each), RIVALS.get(each.entrant)
         rivals = [
             other
             for other in results
-            if names is not None and other is not each and (not names or other.row.entrant in names)
+            if names is not None and other is not each and (not names or other.entrant in names)
         ]
         if rivals:
-            best = max(rivals, key=lambda other: other.row.speedup)
-            error = log_error(each.tally.influence - best.tally.influence)
+            best = max(rivals, key=lambda other: other.speedup)
+            error = log_error(each.influence - best.influence)
             row = replace(
                 row,
-                rival=best.row.entrant,
-                gain=row.speedup / best.row.speedup - 1,
+                rival=best.entrant,
+                gain=each.speedup / best.speedup - 1,
                 gain_error=float(np.hypot(error, each.timed.error_against(best.timed))),
             )
         rows.append(row)
@@ -353,12 +392,12 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
                 for asked in tqdm(running, desc=f"decoding, {pair}")
             ]
             results = [
-                Result(row_of(pair, each, tally), each, tally, *tuning)
-                for each, (tally, *tuning) in zip(times[pair], tallies, strict=True)
+                Result(each, *tally) for each, tally in zip(times[pair], tallies, strict=True)
             ]
-            for _, group in groupby(results, lambda each: (each.row.shape, each.row.temperature)):
-                found = list(group)
-                for row in compared(shown(found)):
+            for _, group in groupby(
+                results, lambda each: (each.timed.shape, each.timed.temperature)
+            ):
+                for row in compared(pair, shown(list(group))):
                     print(row.markdown(), flush=True)
                     rows.append(row)
             publish(rows, table(rows), "growing", arguments.output, arguments.readme)

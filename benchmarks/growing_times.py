@@ -28,6 +28,7 @@ from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
 from runtime.language_model import LanguageModel
 
+from .race import Lap, Race
 from .regret_times import OFTEN, TEMPERATURES, draft_of, one_thread, profiles_of, target_of
 from .truth import log_error
 
@@ -54,11 +55,24 @@ class Timed:
     temperature: float
     entrant: Entrant
     step_ms: float
+    passes: float
+    """Draft passes of a step there."""
+    nodes: float
+    """Verified in a step there, root included."""
+    pass_ms: float
+    """What a draft pass more adds to a step."""
+    node_ms: float
+    """What a node more adds."""
     autoregressive_ms: float
     """Of a token of the target alone, in the same run."""
     influence: tuple[float, ...]
-    """By how much each prompt moves ln(step_ms)."""
+    """By how much each prompt moves ln(step_ms), its draft passes and nodes being what they are."""
     autoregressive_influence: tuple[float, ...]
+
+    def step_with(self, passes: float, nodes: float) -> float:
+        """Milliseconds of a step on other texts, where it takes so many draft passes and nodes."""
+        more = self.pass_ms * (passes - self.passes) + self.node_ms * (nodes - self.nodes)
+        return self.step_ms + more
 
     @property
     def error(self) -> float:
@@ -77,6 +91,10 @@ class Timed:
             "plan": self.entrant.plan.model_dump(mode="json"),
             "tuned": self.entrant.tuned,
             "step_ms": self.step_ms,
+            "passes": self.passes,
+            "nodes": self.nodes,
+            "pass_ms": self.pass_ms,
+            "node_ms": self.node_ms,
             "autoregressive_ms": self.autoregressive_ms,
             "influence": self.influence,
             "autoregressive_influence": self.autoregressive_influence,
@@ -132,7 +150,7 @@ def times_of(
         found = list(pool.map(entrants, *zip(*asked, strict=True)))
     with one_thread():
         races = [
-            Race(targets[shape], draft, shape, temperature, each, effort, folder)
+            contest_of(targets[shape], draft, shape, temperature, each, effort, folder)
             for (shape, temperature), each in zip(contests, found, strict=True)
         ]
         for _ in range(effort.num_rounds):
@@ -210,66 +228,63 @@ def entrants(profile: Path, temperature: float) -> list[Entrant]:
     return found
 
 
-class Race:
-    """All entrants at one shape and temperature, and the target alone, decoding the same prompts.
+@dataclass(frozen=True)
+class Contest:
+    """All entrants at one shape and temperature, and the target alone, which comes last."""
 
-    A prompt may be decoded again, with the same steps: the shortest time counts, what disturbs only
-    ever adding to it.
-    """
-
-    def __init__(
-        self,
-        target: LanguageModel,
-        draft: LanguageModel,
-        shape: str,
-        temperature: float,
-        found: Sequence[Entrant],
-        effort: Effort,
-        folder: Path,
-    ) -> None:
-        self._shape, self._temperature, self._found = shape, temperature, found
-        self._num_tokens, self._often = effort.num_tokens, OFTEN.get(shape, 1)
-        num_prompts = effort.num_prompts * self._often
-        self._prompts = load_prompts("evaluation")
-        alone = Plan(
-            drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
-            sampling=Sampling(temperature=temperature),
-        )  # fmt: skip
-        plans = [*(each.plan for each in found), alone]
-        self._decoders = [decoder_of(plan, target, draft, folder) for plan in plans]
-        self._steps = np.zeros((len(plans), num_prompts))
-        self._ms = np.full((len(plans), num_prompts), np.inf)
-        self._order = np.random.default_rng(0)
-        for each in self._decoders:
-            each.generate(self._prompts[-1], max_new_tokens=16)  # compiles and warms up
+    shape: str
+    temperature: float
+    found: Sequence[Entrant]
+    race: Race
+    often: int
+    """Prompts in a turn."""
 
     def turn(self, number: int) -> None:
-        """The next prompt, or the next few, with every entrant."""
-        for index in range(number * self._often, (number + 1) * self._often):
-            self._decode(index)
-
-    def _decode(self, index: int) -> None:
-        """One prompt, all in an order of its own."""
-        for place in self._order.permutation(len(self._decoders)):
-            report = self._decoders[place].generate(
-                self._prompts[index], max_new_tokens=self._num_tokens, seed=index
-            ).report  # fmt: skip
-            took = report.continuations[0].decode_ms
-            self._steps[place, index] = report.measured.num_steps
-            self._ms[place, index] = min(self._ms[place, index], took)
+        """The next prompt, or the next few."""
+        for index in range(number * self.often, (number + 1) * self.often):
+            self.race.decode(index)
 
     def timed(self) -> list[Timed]:
         """Mean times of a step."""
-        steps, ms = self._steps, self._ms
-        means = ms.sum(axis=1) / steps.sum(axis=1)
-        influence = ms / ms.sum(axis=1)[:, None] - steps / steps.sum(axis=1)[:, None]
+        *laps, alone = self.race.laps()
+        alone_ms = float(alone.ms.sum() / alone.steps.sum())
         return [
             Timed(
-                self._shape, self._temperature, entrant, means[place], means[-1],
-                tuple(influence[place].tolist()), tuple(influence[-1].tolist()),
+                self.shape, self.temperature, entrant, float(lap.ms.sum() / lap.steps.sum()),
+                float(lap.passes.sum() / lap.steps.sum()), float(lap.nodes.sum() / lap.steps.sum()),
+                lap.pass_ms, lap.node_ms, alone_ms, influence_of(lap), influence_of(alone),
             )
-            for place, entrant in enumerate(self._found)
+            for entrant, lap in zip(self.found, laps, strict=True)
         ]  # fmt: skip
+
+
+def influence_of(lap: Lap) -> tuple[float, ...]:
+    """By how much each prompt moves ln(mean time of a step), but for its draft passes and nodes."""
+    rest = lap.ms - lap.pass_ms * lap.passes - lap.node_ms * lap.nodes
+    moved = rest - lap.steps * rest.sum() / lap.steps.sum()
+    return tuple((moved / lap.ms.sum()).tolist())
+
+
+def contest_of(
+    target: LanguageModel,
+    draft: LanguageModel,
+    shape: str,
+    temperature: float,
+    found: Sequence[Entrant],
+    effort: Effort,
+    folder: Path,
+) -> Contest:
+    """The contest of these entrants, at its start."""
+    often = OFTEN.get(shape, 1)
+    alone = Plan(
+        drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
+        sampling=Sampling(temperature=temperature),
+    )  # fmt: skip
+    plans = [*(each.plan for each in found), alone]
+    decoders = [decoder_of(plan, target, draft, folder) for plan in plans]
+    prompts = load_prompts("evaluation")[: effort.num_prompts * often]
+    race = Race(decoders, prompts, effort.num_tokens)
+    return Contest(shape, temperature, found, race, often)
 
 
 def decoder_of(plan: Plan, target: LanguageModel, draft: LanguageModel, folder: Path) -> Decoder:

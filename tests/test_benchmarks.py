@@ -115,26 +115,32 @@ def test_steps_are_timed_in_turns():
 
 
 def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
-    """Two prompts; a token of the target alone takes 2 ms, a step 2 or 3.  Where it is tuned, the
-    slower setting emits twice the tokens."""
+    """Two prompts; a token of the target alone takes 2 ms, a step 2 or 3, with 1 draft pass and 2
+    nodes where it was timed; a pass more takes half a millisecond, and there is half a pass more,
+    a node more takes a quarter, and there is one less.  Where it is tuned, the slower setting emits
+    twice the tokens."""
 
     def timed(name, threshold, step_ms, *, tuned):
         drafting = ThresholdDrafting(threshold=threshold, num_nodes=8, max_depth=4, max_children=2)
         plan = Plan(drafting=drafting, verifier="rrsw", sampling={"temperature": 1.0})
         entrant = growing_times.Entrant(name, plan, tuned=tuned)
-        return growing_times.Timed("", 1.0, entrant, step_ms, 2.0, (0.0, 0.0), (0.0, 0.0))
+        return growing_times.Timed(
+            "", 1.0, entrant, step_ms, 1.0, 2.0, 0.5, 0.25, 2.0, (0.0, 0.0), (0.0, 0.0)
+        )
 
     times = [timed("a", 0.5, 2.0, tuned=True), timed("a", 0.25, 3.0, tuned=True)]
     times.append(timed("price", 0.125, 2.0, tuned=False))
     tally, twice = (
-        growing.Tally(np.array(tokens), np.array([2.0, 3.0]), np.array([3.0, 4.5]))
+        growing.Tally(
+            np.array(tokens), np.array([2.0, 3.0]), np.array([3.0, 4.5]), np.array([2.0, 3.0])
+        )
         for tokens in ([4.0, 6.0], [8.0, 12.0])
     )
     results = [
-        growing.Result(growing.row_of("plain", each, tally), each, tally, tuning)
+        growing.Result(each, tally, tuning)
         for each, tuning in zip(times, (tally, twice, None), strict=True)
     ]
-    rows = growing.compared(growing.shown(results))
+    rows = growing.compared("plain", growing.shown(results))
     assert [(row.entrant, row.speedup, row.tokens_per_step) for row in rows] == [
         ("a", pytest.approx(4 / 3), 2.0), ("price", 2.0, 2.0),
     ]  # fmt: skip
