@@ -5,58 +5,22 @@ from __future__ import annotations
 import ast
 import json
 
-import numpy as np
 import pytest
 
 from planner import Plan, PlannerError, Tree
 from planner.drafting import ConfidentDrafting, DynamicDrafting, TreeDrafting
 from planner.export import ENGINES, export, sglang, trtllm
 from planner.export.task import Task
-from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN, PLAIN_WITH_ONE_CHILD
-from planner.optimizer import acceptance_rates, rank_candidates, solve, step_costs
+from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN
+from planner.optimizer import rank_candidates, solve, step_costs
 from planner.profile import Sampling
 from tests.optimizer import factory
 from tests.optimizer.choosing import random_traces
 from tests.optimizer.recorded_trees import in_profile, made_up
 
-TREES, CHAINS = ("vllm-tree", "medusa", "eagle"), ("vllm", "trtllm", "sglang-adaptive")
+from .made_up import CHAINS, costs, flags, profile_at
 
-
-def costs(batch_size: int):
-    """Nodes are the dearer, the larger the batch."""
-    return factory.costs(
-        verify=lambda n: 10 + n * batch_size / 4,
-        draft=lambda width: 0.4 + width * batch_size / 64,
-        counts=range(1, 17),
-        batch_size=batch_size,
-    )
-
-
-def profile_at(temperature: float):
-    """Three batch sizes; tokens that are matched are accepted less often than those drawn, but at
-    temperature 0, where all are one rule."""
-    scales = {"rrsw": 1.0, "chain": 0.95, "topk": 0.85} if temperature else {"topk": 0.9}
-    entries = [
-        random_traces(seed, name, scale=scale, temperature=temperature)
-        for seed, (name, scale) in enumerate(scales.items())
-    ]
-    profile = factory.profile(entries, [costs(1), costs(4), costs(16)])
-    name = "rrsw" if temperature else "topk"
-    trees = made_up(1, lengths=(40, 30, 50, 44), deterministic=not temperature)
-    return in_profile(profile, trees, verifier=name, temperature=temperature)
-
-
-@pytest.fixture(scope="module")
-def profile():
-    return profile_at(0.6)
-
-
-@pytest.fixture(scope="module")
-def plan(profile):
-    """A tree, which half of the engines cannot draft."""
-    chosen = solve(profile, solver="sequoia", verifier="rrsw")
-    assert chosen.drafting.most_children > 1
-    return chosen
+TREES = ("vllm-tree", "medusa", "eagle")
 
 
 def planned(profile, *ways: tuple[str, str], batch_size: int = 1):
@@ -123,11 +87,6 @@ def test_lengths_for_sglang_are_by_batch_size(profile, plan):
     for size, slot in slots.items():
         best = planned(profile, ("chain", "topk"), batch_size=int(size))
         assert slot["candidate_steps"] == [best.drafting.most_nodes - 1]
-
-
-def flags(result) -> dict[str, str]:
-    words = result.content.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
@@ -283,49 +242,6 @@ def test_at_temperature_zero_every_rule_is_the_same():
         assert result.plan.predicted == best.predicted
 
 
-CHAIN = {
-    "vllm": '"num_speculative_tokens": 3, "draft_sample_method": "greedy"',
-    "vllm-tree": '3, "speculative_token_tree": "[(0,), (0, 0), (0, 0, 0)]"',
-    "sglang": "num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4",
-    "sglang-adaptive": '{"1": {"candidate_steps": [3]}}',
-    "trtllm": "  max_draft_len: 3\n",
-    "trtllm-tree": "  dynamic_tree_max_topK: 1\n  max_total_draft_tokens: 3\n",
-    "medusa": "[[0], [0, 0], [0, 0, 0]]",
-    "eagle": "[[0], [0, 0], [0, 0, 0]]",
-    "llamacpp": "--spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0\n",
-    "hf": '"num_assistant_tokens": 3, "num_assistant_tokens_schedule": "constant", '
-    '"assistant_confidence_threshold": 0.0',
-}
-
-
-@pytest.mark.parametrize("engine", CHAIN)
-def test_without_a_profile_a_chain_is_exported_as_it_is(engine):
-    plan = Plan(
-        drafting=TreeDrafting(parents=[-1, 0, 1, 2]),
-        verifier="topk",
-        sampling=Sampling(temperature=0.6),
-    )
-    result = export(plan, engine, draft="a/draft")
-    assert result.plan.drafting == plan.drafting
-    assert CHAIN[engine] in result.content
-
-
-def test_every_engine_is_tried():
-    assert set(ENGINES) - set(CHAIN) == {"sglang-sps", "synthetic"}
-
-
-@pytest.mark.parametrize("verifier", sorted(PLAIN_WITH_ONE_CHILD))
-def test_with_one_child_these_verifiers_are_plain_speculative_sampling(verifier):
-    rng = np.random.default_rng(0)
-    p, q = rng.dirichlet(np.ones(9), size=(2, 5))
-    plain = np.minimum(p, q).sum(axis=-1)
-    assert acceptance_rates(p, q, verifier, 1)[..., 0] == pytest.approx(plain, abs=1e-12)
-    plan = Plan(
-        drafting=TreeDrafting(parents=[-1, 0]), verifier=verifier, sampling=Sampling(temperature=1)
-    )
-    assert '"draft_sample_method": "probabilistic"' in export(plan, "vllm").content
-
-
 def test_drafts_that_only_the_temperature_shapes_are_not_taken_for_cut_ones():
     """vLLM cuts the target's distribution alone; acceptance was measured with both cut."""
     cut = {"sampling": Sampling(temperature=0.6, top_p=0.9)}
@@ -335,47 +251,6 @@ def test_drafts_that_only_the_temperature_shapes_are_not_taken_for_cut_ones():
     plan = Plan(drafting=TreeDrafting(parents=[-1, 0]), verifier="chain", **cut)
     assert '"greedy"' in export(plan, "vllm", profile=profile).content
     assert export(plan, "hf", profile=profile).plan.verifier == "chain"
-
-
-def test_without_a_profile_predictions_of_other_rules_are_dropped(profile):
-    plan = solve(profile, solver="chain", verifier="chain")
-    assert export(plan, "vllm").plan.predicted == plan.predicted
-    assert export(plan, "hf").plan.predicted == plan.predicted
-    assert export(plan, "trtllm").plan.predicted is None
-    with pytest.raises(PlannerError, match="profile: got none"):
-        export(plan, "sglang-sps")
-
-
-def test_without_a_profile_confidences_are_carried_over():
-    sampling = Sampling(temperature=0.6)
-    confident = ConfidentDrafting(max_depth=7, confidence=0.35)
-    warm = Plan(drafting=confident, verifier="topk", sampling=sampling)
-    with pytest.raises(PlannerError, match="which llamacpp cannot carry out"):
-        export(warm, "llamacpp")  # whose probabilities are those of temperature 1
-    plan = Plan(drafting=confident, verifier="topk", sampling=Sampling(temperature=0))
-    given = flags(export(plan, "llamacpp"))
-    assert (given["--spec-draft-n-max"], given["--spec-draft-p-min"]) == ("7", "0.35")
-    dynamic = DynamicDrafting(max_depth=4, num_tokens=5, schedule="heuristic", confidence=0.2)
-    plan = Plan(drafting=dynamic, verifier="chain", sampling=sampling)
-    assert json.loads(export(plan, "hf").content) == {
-        "num_assistant_tokens": 4,
-        "num_assistant_tokens_schedule": "heuristic",
-        "assistant_confidence_threshold": 0.2,
-    }
-
-
-@pytest.mark.parametrize("engine", [*CHAINS, "llamacpp", "hf", "synthetic"])
-def test_without_a_profile_a_tree_is_refused_where_chains_are_drafted(plan, engine):
-    with pytest.raises(PlannerError, match=f"which {engine} cannot carry out; give the profile"):
-        export(plan, engine)
-
-
-def test_synthetic_acceptance_needs_a_prediction():
-    plan = Plan(
-        drafting=TreeDrafting(parents=[-1, 0]), verifier="chain", sampling=Sampling(temperature=1)
-    )
-    with pytest.raises(PlannerError, match="predicts no acceptance"):
-        export(plan, "synthetic")
 
 
 @pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"sglang-sps"}))
