@@ -37,11 +37,14 @@ from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts
 
 from .growing_times import Effort, Timed, decoder_of, times_of
+from .lead import Measured, lead
 from .marks import add_outputs, folder_beside, publish
 from .regret_times import TEMPERATURES, add_contests, contests_of
 from .truth import log_error, models
 
 DECODING_SEED = 501
+LEAST_PROMPTS = 4
+"""Two halves of which each has an error."""
 TUNING, COMPARING = "profile", "evaluation"
 """The prompts by which settings are tuned, and those by which everything is compared."""
 
@@ -91,11 +94,12 @@ class Row:
     """Standard error, over prompts."""
     predicted_speedup: float | None
     rival: str | None = None
-    """The fastest of those that this entrant has to stand up to, if there are any."""
+    """The fastest of those that this entrant has to stand up to, if there are any: one or two, each
+    picked on one half of the texts and times."""
     gain: float | None = None
-    """By which fraction this one was faster."""
+    """By which fraction this one was faster, compared on the other half (`lead`)."""
     gain_error: float | None = None
-    """Standard error, over prompts, of which both decoded the same."""
+    """Standard error, over prompts, of which all decoded the same."""
 
     def markdown(self) -> str:
         def against(measured: str, predicted: float | None, digits: int) -> str:
@@ -173,7 +177,10 @@ def summary(rows: Sequence[Row]) -> list[str]:
         each = ", ".join(f"{value:+.1%} ± {error:.1%}" for value, error in gains)
         equal = sum(value >= -1.96 * error for value, error in gains)
         within = sum(value >= -0.01 for value, _ in gains)
-        others = " or ".join(f"`{rival}`" for rival in rivals) or "the fastest of all others"
+        others = " or ".join(f"`{rival}`" for rival in rivals) or (
+            "the fastest of all others (picked on one half of the texts and times, compared on the "
+            "other)"
+        )
         lines.append(
             f"- `{entrant}` over {others}, row by row: {each}. At most 1 % slower in {within} of "
             f"{len(gains)}, at most 1.96 standard errors in {equal}."
@@ -280,6 +287,10 @@ class Result:
         tokens = tally.tokens / tally.tokens.sum() - share
         return tokens - (ms - share * ms.sum()) / (tally.steps.sum() * self.step_ms)
 
+    @property
+    def measured(self) -> Measured:
+        return Measured(self.speedup, (self.influence, -np.array(self.timed.influence)))
+
 
 def step_on(timed: Timed, tally: Tally) -> float:
     """Milliseconds of a step on the texts of `tally`."""
@@ -315,7 +326,7 @@ def shown(results: Sequence[Result]) -> list[Result]:
 
 
 def compared(pair: str, results: Sequence[Result]) -> list[Row]:
-    """Their rows, those with rivals compared with the fastest of these."""
+    """Their rows, those with rivals compared with the fastest of these (`lead`)."""
     rows = []
     for each in results:
         row, names = row_of(pair, each), RIVALS.get(each.entrant)
@@ -325,14 +336,11 @@ def compared(pair: str, results: Sequence[Result]) -> list[Row]:
             if names is not None and other is not each and (not names or other.entrant in names)
         ]
         if rivals:
-            best = max(rivals, key=lambda other: other.speedup)
-            error = log_error(each.influence - best.influence)
+            found = lead(each.measured, [other.measured for other in rivals])
+            picked = dict.fromkeys(rivals[place].entrant for place in found.rivals)
             row = replace(
-                row,
-                rival=best.entrant,
-                gain=each.speedup / best.speedup - 1,
-                gain_error=float(np.hypot(error, each.timed.error_against(best.timed))),
-            )
+                row, rival=" and ".join(picked), gain=found.gain, gain_error=found.error
+            )  # fmt: skip
         rows.append(row)
     return rows
 
@@ -355,6 +363,8 @@ def main() -> None:
         help="stop before tokens are counted; the same command without it goes on from there",
     )  # fmt: skip
     arguments = parser.parse_args()
+    if min(arguments.num_prompts, arguments.num_timed) < LEAST_PROMPTS:
+        parser.error(f"--num-prompts and --num-timed: expected at least {LEAST_PROMPTS} each")
     with folder_beside(arguments.output, keep=arguments.times_only) as folder:
         run(arguments, folder)
     if arguments.output and not arguments.times_only:

@@ -79,10 +79,6 @@ class Timed:
         """Standard error of the logarithm of the ratio of the two times, over prompts."""
         return log_error(np.subtract(self.influence, self.autoregressive_influence))
 
-    def error_against(self, other: Timed) -> float:
-        """Of the ratio of the steps of this and another one, which decoded the same prompts."""
-        return log_error(np.subtract(self.influence, other.influence))
-
     def to_json(self) -> dict[str, Any]:
         return {
             "shape": self.shape,
