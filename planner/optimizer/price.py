@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
+from itertools import product, starmap
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .problem import Limits
 NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
 LOOKAHEADS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 COARSE = ((0.04, 0.7), (0.15, 1.4), (0.4, 4.0))
-"""Node prices and lookaheads with which budgets are compared."""
+"""Node prices and lookaheads with which budgets and shapes are compared."""
 MAX_DEPTH = 20
 """Deeper trees than are recorded need not be tried."""
 
@@ -34,8 +35,10 @@ class PriceSolver:
 
     What is filled while there is hope below it is verified in the end, and one price for all nodes
     knows of no stairs: where the fourth node takes as long as the first three, a rule that often
-    wants one more loses to a chain of two.  So budgets are tried too: those that stairs of time go
-    down to, first with a few prices and lookaheads, the best of them with all.
+    wants one more loses to a chain of two.  So budgets are tried too, those that stairs of time go
+    down to, and chains beside trees (where there is room for two nodes, chances that are not quite
+    right make the second a sibling too often): first with a few prices and lookaheads, the best of
+    them with all.
     """
 
     def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
@@ -53,9 +56,10 @@ class PriceSolver:
             if abs(price / before - 1) < _CLOSE:
                 break
         budgets = [size for size in worthwhile_sizes(np.array(base.verify_ms)) if size > 1]
-        tried = [priced(base, price, *point, size) for size, point in product(budgets, COARSE)]
-        size = estimates.fastest_of_many(tried).num_nodes
-        found = estimates.fastest_of_many([priced(base, price, *point, size) for point in grid])
+        shapes = starmap(partial(within, base), product(budgets, (1, base.max_children)))
+        tried = [priced(shape, price, *point) for shape, point in product(shapes, COARSE)]
+        shape = estimates.fastest_of_many(tried)
+        found = estimates.fastest_of_many([priced(shape, price, *point) for point in grid])
         if estimates.rate(found) > best_rate:
             best, best_rate = found, estimates.rate(found)
         return {"price": best} if best_rate > -np.inf else {}
@@ -85,15 +89,18 @@ class PriceSolver:
 
 
 def priced(
-    base: PriceDrafting,
-    price_per_ms: float,
-    node_price: float,
-    lookahead: float,
-    num_nodes: int | None = None,
+    base: PriceDrafting, price_per_ms: float, node_price: float, lookahead: float
 ) -> PriceDrafting:
-    """`base` at other prices, and within another budget, if one is given."""
+    """`base` at other prices."""
     prices = {"price_per_ms": price_per_ms, "node_price": node_price, "lookahead": lookahead}
-    return base.model_copy(update=prices | {"num_nodes": num_nodes or base.num_nodes})
+    return base.model_copy(update=prices)
+
+
+def within(base: PriceDrafting, num_nodes: int, max_children: int) -> PriceDrafting:
+    """`base` with fewer nodes at most, and fewer children of each: 1 for chains."""
+    ahead = [row[:max_children] for row in base.ahead]
+    sizes = {"num_nodes": num_nodes, "max_children": max_children, "ahead": ahead}
+    return base.model_copy(update=sizes)
 
 
 def _rounded(numbers: np.ndarray | list[float]) -> list[float]:

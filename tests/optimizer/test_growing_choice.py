@@ -22,7 +22,7 @@ from planner.optimizer import (
     step_costs,
 )
 from planner.optimizer.dyspec import THRESHOLDS, worthwhile_sizes
-from planner.optimizer.price import LOOKAHEADS, NODE_PRICES, priced
+from planner.optimizer.price import LOOKAHEADS, NODE_PRICES, priced, within
 from planner.optimizer.problem import Limits
 
 from . import factory
@@ -182,10 +182,24 @@ def test_a_price_stops_in_front_of_a_stair(growing):
         fixed = Played(contest.replays.play(TreeDrafting(parents=parents)), steep)
         assert estimates.rate(planned) > fixed.tokens_per_ms
     larger = [
-        priced(planned, planned.price_per_ms, *point, 16)
+        priced(within(planned, 16, planned.max_children), planned.price_per_ms, *point)
         for point in product(NODE_PRICES, LOOKAHEADS)
     ]
     assert estimates.rate(planned) > 1.02 * estimates.rates(larger).max()
+
+
+def test_a_price_may_grow_chains(growing):
+    """With one child a node and the lowest prices they are fixed chains (of one token here, as the
+    records end below many a child); and what is planned is as fast as any of them."""
+    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    estimates = GrowthEstimates(contest.replays, contest.costs, 0.1, 4)
+    planned = GROWING_SOLVERS["price"].propose(estimates, contest.limits)["price"]
+    chains = [priced(within(planned, size, 1), 1e-9, 0.0, 4.0) for size in (2, 3, 5)]
+    assert (estimates.rates(chains) <= estimates.rate(planned)).all()
+    assert type(planned).model_validate(chains[0].model_dump()) == chains[0]
+    played, fixed = map(contest.replays.play, (chains[0], TreeDrafting(parents=[-1, 0])))
+    assert played.tokens.tolist() == fixed.tokens.tolist()
+    assert played.rounds.tolist() == fixed.rounds.tolist()
 
 
 def greedy_grid():
