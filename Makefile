@@ -30,8 +30,9 @@ lint: setup
 types: setup
 	$(VENV)/bin/mypy
 
+# A file's tests stay in one process, for what they share; torch takes one thread in each.
 unit: setup
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto --maxprocesses 8 --dist loadfile
 
 schemas: setup
 	$(RUN) -m planner.schemas
