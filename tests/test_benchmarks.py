@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import growing, growing_times, knobs, regret, side_by_side, truth
+from benchmarks import growing, growing_table, growing_times, knobs, regret, side_by_side, truth
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
 from planner.drafting import ThresholdDrafting
@@ -15,7 +15,7 @@ from planner.tree import Tree
 
 ROOT = Path(__file__).parent.parent
 TABLES = {
-    "growing": growing,
+    "growing": growing_table,
     "knobs": knobs,
     "planning": side_by_side,
     "regret": regret,
@@ -32,8 +32,8 @@ def test_readme_shows_the_saved_run(name):
 
 def test_details_of_growing_trees_are_the_saved_run():
     folder = ROOT / "benchmarks/results"
-    rows = growing.rows_of_json(json.loads((folder / "growing.json").read_text()))
-    assert (folder / "growing.md").read_text() == f"{growing.details(rows)}\n"
+    rows = growing_table.rows_of_json(json.loads((folder / "growing.json").read_text()))
+    assert (folder / "growing.md").read_text() == f"{growing_table.details(rows)}\n"
 
 
 def test_only_what_stands_between_the_marks_is_replaced(tmp_path):
@@ -114,6 +114,14 @@ def test_steps_are_timed_in_turns():
     assert clocks[1].samples[regret.Choice.alone()].tolist() == [4.0, 6.0]
 
 
+@pytest.mark.parametrize("option", ["--num-prompts=3", "--num-prompts=65", "--num-timed=22"])
+def test_prompts_are_as_many_as_there_are_and_enough_for_an_error(option, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["growing", option])
+    with pytest.raises(SystemExit):
+        growing.main()
+    assert ": got " in capsys.readouterr().err
+
+
 def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
     """Four prompts; a token of the target alone takes 2 ms, a step 2 or 3, with 1 draft pass and 2
     nodes where it was timed; a pass more takes half a millisecond, and there is half a pass more,
@@ -147,12 +155,12 @@ def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
     assert [(row.rival, row.gain, row.gain_error) for row in rows] == [
         (None, None, None), ("a", pytest.approx(0.5), pytest.approx(0, abs=1e-12)),
     ]  # fmt: skip
-    assert "+50.0% ± 0.0%. At most 1 % slower in 1 of 1" in growing.table(rows)
+    assert "+50.0% ± 0.0%. At most 1 % slower in 1 of 1" in growing_table.table(rows)
     assert "likelier than 0.25" in rows[0].drafting
     assert rows[0].speedup_error == 0  # every prompt says the same
-    assert growing.rows_of_json([asdict(row) for row in rows]) == rows
-    assert "| 2.00 | 1.50 | 2.0 | 2.00 ± 0.00 |" in growing.details(rows)
-    assert "| pair | shape | T | a | price |" in growing.table(rows)
-    assert "| plain | as it is | 1 | 1.33 | **2.00** |" in growing.table(rows)
+    assert growing_table.rows_of_json([asdict(row) for row in rows]) == rows
+    assert "| 2.00 | 1.50 | 2.0 | 2.00 ± 0.00 |" in growing_table.details(rows)
+    assert "| pair | shape | T | a | price |" in growing_table.table(rows)
+    assert "| plain | as it is | 1 | 1.33 | **2.00** |" in growing_table.table(rows)
     kept = [json.loads(json.dumps(each.to_json())) for each in times]
     assert [growing_times.Timed.of_json(each) for each in kept] == times

@@ -73,8 +73,9 @@ def _(drafting: ThresholdDrafting) -> str:
 
 @drafting_words.register
 def _(drafting: PriceDrafting) -> str:
+    what = "chains" if drafting.most_children == 1 else "trees"
     return (
-        f"trees grown at {drafting.price_per_ms:.3g} tokens per ms, at most {drafting.num_nodes} "
+        f"{what} grown at {drafting.price_per_ms:.3g} tokens per ms, at most {drafting.num_nodes} "
         f"nodes and {levels(drafting.max_depth)}"
     )
 

@@ -24,6 +24,8 @@ def test_every_kind_says_how_far_it_goes(way):
 def test_a_chain_is_called_one():
     assert drafting_words(TreeDrafting(parents=[-1, 0, 1])) == "chain of 2 tokens"
     assert drafting_words(TreeDrafting(parents=[-1, 0, 0])) == "tree of 3 nodes, depth 1"
+    assert drafting_words(trees(12, 1)["price"]).startswith("chains grown at ")
+    assert drafting_words(trees(12, 3)["price"]).startswith("trees grown at ")
 
 
 @pytest.mark.parametrize(
