@@ -46,6 +46,7 @@ from .regret_times import (
     contests_of,
     draft_of,
     facts_of,
+    kept_facts,
     profiles_of,
     target_of,
 )
@@ -192,10 +193,13 @@ def rates(played: Played) -> np.ndarray:
 def others_of(pair: str, num_prompts: int, num_profiled: int, folder: Path) -> Path:
     """Where a profile of other prompts lies; measured where it does not yet."""
     place = folder / f"{pair}-others.json"
-    if not place.exists():
-        target, draft = target_of(""), draft_of(pair)
-        facts = facts_of(target, draft, num_profiled, prompts="evaluation", num_prompts=num_prompts)
-        facts.save(place)
+    kept_facts(
+        place,
+        lambda: facts_of(
+            target_of(""), draft_of(pair), num_profiled,
+            prompts="evaluation", num_prompts=num_prompts,
+        ),
+    )  # fmt: skip
     return place
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -262,12 +262,22 @@ def profiles_of(
     places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}
     if not all(place.exists() for place in places.values()):
         draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
-        facts = facts_of(target_of(""), draft, num_tokens, heads, num_prompts=num_prompts)
+        facts = kept_facts(
+            folder / f"{pair}-facts.json",
+            lambda: facts_of(target_of(""), draft, num_tokens, heads, num_prompts=num_prompts),
+        )
         with one_thread():
             profiles = at_shapes(facts, targets, draft, repeats, heads)
         for shape, profile in profiles.items():
             profile.save(places[shape])
     return places
+
+
+def kept_facts(place: Path, measured: Callable[[], Profile]) -> Profile:
+    """What lies at `place`; measured and saved there if nothing does yet."""
+    if not place.exists():
+        measured().save(place)
+    return Profile.load(place)
 
 
 def text() -> list[int]:
