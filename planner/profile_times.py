@@ -56,6 +56,11 @@ class Costs(Part):
 
     batch_size: Count
     context: int = Field(ge=0)
+    pace: list[Annotated[float, Field(gt=0)]] = Field(
+        default_factory=list,
+        description="by sweep: how many times as long as in the median one the models' passes "
+        "took; their curves are of times divided by it, those of what lies between them likewise",
+    )
     verify: Curve = Field(description="target pass over n tree nodes, by num_nodes")
     draft_root: Curve = Field(
         description="a step's first draft pass, at the root, right after a target pass; counts [1]"

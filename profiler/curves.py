@@ -2,7 +2,8 @@
 
 Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
 describes what will run.  One sweep runs every tree once, in an order of its own; sweeps are
-repeated in rounds, so that a slow spell of the machine meets all trees alike.
+repeated in rounds, so that a slow spell of the machine meets all trees alike, and brought to one
+pace.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from runtime.verifiers import VERIFIERS
 
 from .growing import CHAINS, NUM_CANDIDATES, TREES, Growing, Shown, chain_sizes, growing_kinds
 from .journal import Journal, Piece
-from .timing import curve
+from .timing import at_one_pace, curve
 from .trees import broom, bush, grid, typical_tree
 
 LONE_ROOT = Tree([-1])
@@ -134,11 +135,15 @@ class CostSweeps:
         return times
 
     def costs(self, sweeps: Sequence[Piece]) -> Costs:
-        """The profile's entry for the sweeps made."""
+        """The profile's entry for the sweeps made: models' passes at one pace, and at another what
+        lies between them, which is too short to be interrupted as often."""
         counts = self._counts()
+        of_passes, pace = at_one_pace(sweeps, [name for name in counts if "overhead" not in name])
+        between, _ = at_one_pace(sweeps, [name for name in counts if "overhead" in name])
+        steady = [one | other for one, other in zip(of_passes, between, strict=True)]
 
         def of(name: str) -> dict[str, object]:
-            rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in sweeps])
+            rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in steady])
             return curve(list(counts[name]), rows).model_dump()
 
         def growing(name: str) -> dict[str, object]:
@@ -148,6 +153,7 @@ class CostSweeps:
             {
                 "batch_size": 1,
                 "context": self.context,
+                "pace": [round(float(slow), 4) for slow in pace],
                 "overhead": {verifier: of(f"overhead/{verifier}") for verifier in self.verifiers},
                 **{name: of(name) for name in ("verify", "draft_root", "draft")},
                 **{name: of(name) for name in ("target_step", "draft_step")},

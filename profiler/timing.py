@@ -1,6 +1,8 @@
-"""How repeated measurements become a curve: interleaved repetitions, medians, quartiles."""
+"""How repeated measurements become a curve: interleaved repetitions, one pace, quartiles."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,3 +25,31 @@ def curve(counts: list[int], samples_ms: np.ndarray) -> Curve:
         high_ms=[round(float(ms), 6) for ms in high],
         repeats=len(samples_ms),
     )
+
+
+def at_one_pace(
+    sweeps: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]
+) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
+    """What is named of each sweep, as it would have taken at the pace of the median one, and the
+    sweeps' paces (`paces`), at which the machine did these."""
+    pace = paces(np.stack([np.concatenate([sweep[name] for name in names]) for sweep in sweeps]))
+    return [
+        {name: sweep[name] / slow for name in names}
+        for sweep, slow in zip(sweeps, pace, strict=True)
+    ], pace
+
+
+def paces(sweeps_ms: np.ndarray) -> np.ndarray:
+    """How many times as long as usual everything took, sweep by sweep: float64 [sweeps], median 1.
+
+    sweeps_ms  float64 [sweeps, times]: the same times in each, NaN where not measured
+
+    Who shares the machine slows all passes for seconds or minutes.  Where every second sweep is a
+    slow one, a quantile of a time is of either kind by chance, and a tree looks cheap because its
+    own quantile is of the fast kind; ratios of times of one sweep stay what they are.  So times are
+    compared, on the logarithmic scale, with their own means, and a sweep's pace is the median of
+    that: what disturbs single passes moves none.
+    """
+    logs = np.log(np.where(sweeps_ms > 0, sweeps_ms, np.nan))
+    pace = np.exp(np.nanmedian(logs - np.nanmean(logs, axis=0), axis=1))
+    return pace / np.median(pace)

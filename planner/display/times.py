@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
@@ -14,7 +16,12 @@ MOST_ROWS = 20
 """Of a table of times."""
 
 UNSTEADY = 1.25
-"""Upper over lower quartile of the times of most passes, from which on a profile says so."""
+"""Upper over lower quartile of the times of most passes, or of the sweeps' paces, from which on a
+profile says so."""
+ADVICE = (
+    "if nothing else runs on this machine, its cores are shared with others: fewer --threads may "
+    "be steadier"
+)
 
 FEW = (2, 4, 8)
 """Nodes for which it is said what else a step takes, by who decides on its tree."""
@@ -25,8 +32,8 @@ def show_times(costs: Costs) -> list[RenderableType]:
     parts: list[RenderableType] = [_by_size(costs)]
     if costs.growing is not None:
         parts += [Text(), _by_rule(costs)]
-    spread = _spread(costs.verify)
-    return [*parts, Text(spread)] if spread else parts
+    unsteady = [each for each in (_changes(costs.pace), _spread(costs.verify)) if each]
+    return [*parts, Text(f"unsteady: {'; '.join(unsteady)}; {ADVICE}")] if unsteady else parts
 
 
 def _by_size(costs: Costs) -> RenderableType:
@@ -92,6 +99,19 @@ def _shown_counts(costs: Costs) -> list[int]:
     return sorted({1, *costs.draft.counts, *few.counts[:MOST_ROWS], sizes[-1]})
 
 
+def _changes(pace: Sequence[float]) -> str:
+    """What there is to know where the whole machine was faster and slower."""
+    if not pace:
+        return ""
+    low, high = np.percentile(pace, [25, 75])
+    if high < UNSTEADY * low:
+        return ""
+    return (
+        f"a quarter of the sweeps took at least {high / low:.2f} times as long as the fastest "
+        "quarter (times here are as at the median pace)"
+    )
+
+
 def _spread(verify: Curve) -> str:
     """What there is to know where one and the same pass took different times."""
     ratios = np.divide(verify.high_ms, verify.low_ms)
@@ -99,8 +119,6 @@ def _spread(verify: Curve) -> str:
         return ""
     worst = int(ratios.argmax())
     return (
-        f"unsteady: a quarter of the passes over {counted(verify.counts[worst], 'node')} took at "
-        f"most {verify.low_ms[worst]:.3g} ms, a quarter at least {verify.high_ms[worst]:.3g}; "
-        "if nothing else runs on this machine, its cores are shared with others: fewer --threads "
-        "may be steadier"
+        f"a quarter of the passes over {counted(verify.counts[worst], 'node')} took at "
+        f"most {verify.low_ms[worst]:.3g} ms, a quarter at least {verify.high_ms[worst]:.3g}"
     )

@@ -71,6 +71,14 @@ def test_a_profile_says_where_the_same_passes_took_different_times(ratio, told):
     assert (words in render(Profile.parse(content, "sample"))) == told
 
 
+@pytest.mark.parametrize(("slow", "told"), [(1.24, False), (1.26, True)])
+def test_a_profile_says_that_the_machine_was_faster_and_slower(slow, told):
+    content = samples.profile_content()
+    content["costs"][0]["pace"] = [1, slow, 1, slow]
+    words = "unsteady: a quarter of the sweeps took at least 1.26 times as long as the fastest"
+    assert (words in render(Profile.parse(content, "sample"))) == told
+
+
 def grown(draft, widths, sizes):
     """Times of what a rule decides on."""
     return {

@@ -1,0 +1,75 @@
+"""Repeated times on a machine that is faster and slower: what is left of that, and what is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from planner.profile import Sampling
+from profiler.curves import CostGrid, CostSweeps
+from profiler.timing import curve, paces
+from runtime import TableModel
+
+TIMES = np.array([1.0, 2.5, 0.3, 7.0, 4.0, 0.8, 12.0, 5.0])
+
+
+def sweeps_at(pace: np.ndarray, error: float, seed: int) -> np.ndarray:
+    """Sweeps over `TIMES` at these paces, each time with an error of its own."""
+    rng = np.random.default_rng(seed)
+    return TIMES * pace[:, None] * np.exp(error * rng.standard_normal((len(pace), len(TIMES))))
+
+
+@pytest.mark.parametrize("pace", [[1.0], [1.0, 1.4], [1.0, 1.3, 0.8, 1.0, 1.1], [2.0] * 4])
+def test_a_pace_is_found_exactly_where_nothing_else_disturbs(pace):
+    pace = np.array(pace)
+    np.testing.assert_allclose(paces(sweeps_at(pace, 0.0, 0)), pace / np.median(pace), rtol=1e-12)
+
+
+def test_what_disturbs_single_passes_moves_no_pace():
+    pace = np.array([1.0, 1.3, 1.0, 1.3, 1.0, 1.3, 1.0])
+    times = sweeps_at(pace, 0.0, 0)
+    times[2, 1] *= 40
+    times[5, 6] *= 3
+    times[0, 4] = np.nan
+    np.testing.assert_allclose(paces(times), pace, rtol=1e-12)
+
+
+def test_ratios_survive_slow_spells_that_would_turn_quartiles_by_chance():
+    """Not quite three in four sweeps are slow ones, and one pass in six is disturbed.  So, of some
+    times the lower quartile is a fast one, and of others a slow one."""
+    pace = np.where(np.arange(24) % 10 < 3, 1.0, 1.3)
+
+    def worst(brought_to_one_pace: bool, seed: int) -> float:
+        times = sweeps_at(pace, 0.03, seed)
+        times *= np.where(np.random.default_rng(seed + 1000).random(times.shape) < 1 / 6, 1.3, 1)
+        slow = paces(times) if brought_to_one_pace else np.ones(len(times))
+        low = curve([*range(1, len(TIMES) + 1)], times / slow[:, None]).low_ms
+        ratios = np.array(low) / TIMES
+        return float(ratios.max() / ratios.min() - 1)
+
+    worsts = np.array([[worst(mended, seed) for mended in (False, True)] for seed in range(50)])
+    plain, mended = np.median(worsts, axis=0)
+    assert mended < 0.06 < 0.15 < plain
+
+
+def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
+    models = [
+        TableModel(torch.randn(6, 6, generator=torch.Generator().manual_seed(seed)).double())
+        for seed in (0, 1)
+    ]
+    sweeps = CostSweeps(
+        *models, [0, 1, 2, 3], 4, CostGrid.up_to(4, 6), Sampling(temperature=1),
+        verifiers=["rrsw"], seed=0,
+    )  # fmt: skip
+    measured = sweeps.sweep()
+    steady = sweeps.costs([measured] * 3)
+    assert steady.pace == [1, 1, 1]
+    scaled = sweeps.costs(
+        [
+            {name: ms * (rest if "overhead" in name else pace) for name, ms in measured.items()}
+            for pace, rest in ((1, 1.1), (1.4, 1), (0.7, 1))
+        ]
+    )
+    assert scaled.pace == [1, 1.4, 0.7]
+    assert scaled.model_copy(update={"pace": steady.pace}) == steady
