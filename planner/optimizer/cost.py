@@ -4,9 +4,10 @@ Between two measured counts, and between two measured contexts, times are interp
 a measured point they are what was measured, so that a curve that is not monotone stays so.  Nothing
 is extrapolated.
 
-A time is the lower quartile of its repetitions.  What disturbs a measurement only ever adds to it:
-a thread that waits for a core which somebody else has costs a small model's pass some milliseconds,
-and where that happens to every other repetition the median is one or the other by chance, while the
+A time is the lower quartile of its repetitions, which the profiler has brought to one pace where
+the whole machine was faster and slower.  What disturbs a measurement only ever adds to it: a thread
+that waits for a core which somebody else has costs a small model's pass some milliseconds, and
+where that happens to every other repetition the median is one or the other by chance, while the
 lower quartile is the machine's own time until three in four are hit.
 
 Uncertainty: of R repetitions with standard deviation sigma, the lower quartile has the standard
