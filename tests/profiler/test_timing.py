@@ -36,8 +36,8 @@ def test_what_disturbs_single_passes_moves_no_pace():
 
 
 def test_ratios_survive_slow_spells_that_would_turn_quartiles_by_chance():
-    """Not quite three in four sweeps are slow ones, and one pass in six is disturbed.  So, of some
-    times the lower quartile is a fast one, and of others a slow one."""
+    """Five in eight sweeps are slow ones, and one pass in six is disturbed: of some times the lower
+    quartile is a fast one, and of others a slow one."""
     pace = np.where(np.arange(24) % 10 < 3, 1.0, 1.3)
 
     def worst(brought_to_one_pace: bool, seed: int) -> float:
