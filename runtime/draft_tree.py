@@ -6,7 +6,7 @@ the draft model has a distribution for its children.
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,20 +18,46 @@ from tree_kernels.ancestry import add_below
 FIRST_CAPACITY = 64
 
 
+class Room:
+    """Arrays for the nodes of one tree at a time: right after a model's pass, with nothing of the
+    interpreter left in the caches, a tenth of a millisecond goes into making new ones."""
+
+    def __init__(self, capacity: int = FIRST_CAPACITY) -> None:
+        self.parents = np.full(capacity, -1, np.int64)
+        self.depths = np.zeros(capacity, np.int64)
+        self.ancestors = np.zeros((capacity, capacity), bool)
+        self.ancestors[0, 0] = True
+        self.host_tokens = torch.zeros(capacity, dtype=torch.int64)
+        self.tokens: np.ndarray = self.host_tokens.numpy()
+        """The same memory."""
+
+    @property
+    def capacity(self) -> int:
+        return len(self.parents)
+
+    def make(self, capacity: int) -> None:
+        """Room for so many; what is there stays."""
+        larger = Room(capacity)
+        had = self.capacity
+        larger.parents[:had], larger.depths[:had] = self.parents, self.depths
+        larger.ancestors[:had, :had] = self.ancestors
+        larger.tokens[:had] = self.tokens
+        vars(self).update(vars(larger))
+
+
 class DraftTree:
     """The root and what has been drafted below it so far; tokens stay on the device.
+
+    room  where it is kept, until the next tree that is kept there
 
     Children are added where there are none yet, level by level, the children of a node by rank.
     """
 
-    def __init__(self, root: int, device: torch.device) -> None:
-        self._device = device
-        self._parents = np.full(FIRST_CAPACITY, -1, np.int64)
-        self._depths = np.zeros(FIRST_CAPACITY, np.int64)
-        self._ancestors = np.eye(FIRST_CAPACITY, dtype=bool)
-        self._tokens: list[Tensor] = [torch.tensor([root], device=device)]
-        self._tokens_start = [0]
-        self._all_tokens: Tensor | None = self._tokens[0]
+    def __init__(self, root: int, device: torch.device, room: Room) -> None:
+        self._root, self._device, self._room = root, device, room
+        self._tokens: list[Tensor] = []
+        self._tokens_start: list[int] = []
+        self._all_tokens: Tensor | None = None
         self.num_nodes = 1
         self.children: list[list[int]] = [[]]
         self.expanded: list[int] = []
@@ -44,28 +70,29 @@ class DraftTree:
     @property
     def parents(self) -> np.ndarray:
         """int64 [num_nodes]; the root's is -1."""
-        return self._parents[: self.num_nodes]
+        return self._room.parents[: self.num_nodes]
 
     @property
     def depths(self) -> np.ndarray:
         """int64 [num_nodes]; the root's is 0."""
-        return self._depths[: self.num_nodes]
+        return self._room.depths[: self.num_nodes]
 
     @property
     def ancestors(self) -> np.ndarray:
         """bool [num_nodes, num_nodes]: is the second an ancestor of the first, or the same?"""
-        return self._ancestors[: self.num_nodes, : self.num_nodes]
+        return self._room.ancestors[: self.num_nodes, : self.num_nodes]
 
     @property
     def depth(self) -> int:
         """Levels below the root."""
-        return int(self._depths[self.num_nodes - 1])
+        return int(self._room.depths[self.num_nodes - 1])
 
     @property
     def tokens(self) -> Tensor:
         """int64 [num_nodes], on the device, the root's first."""
         if self._all_tokens is None:
-            self._all_tokens = torch.cat(self._tokens)
+            root = torch.tensor([self._root], device=self._device)
+            self._all_tokens = torch.cat([root, *self._tokens])
         return self._all_tokens
 
     @property
@@ -79,7 +106,7 @@ class DraftTree:
         return self._draft_probs[draft_pass][row]
 
     def tokens_of(self, nodes: Sequence[int]) -> Tensor:
-        """int64 [len(nodes)] on the device, of nodes that were added together."""
+        """int64 [len(nodes)] on the device, of nodes below the root that were added together."""
         part = bisect(self._tokens_start, nodes[-1]) - 1
         start = self._tokens_start[part]
         if len(nodes) == len(self._tokens[part]):
@@ -88,7 +115,7 @@ class DraftTree:
 
     def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
         """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
-        return self._to_device(self._ancestors[np.array(nodes)[:, None], among])
+        return self._to_device(self._room.ancestors[np.array(nodes)[:, None], among])
 
     def visible_to_all(self) -> Tensor:
         """bool [num_nodes, num_nodes] on the device: the mask of the verification pass."""
@@ -96,7 +123,7 @@ class DraftTree:
 
     def positions(self, root_position: int, nodes: Sequence[int] | None = None) -> Tensor:
         """int64 on the device: text positions of `nodes` (default all)."""
-        depths = self.depths if nodes is None else self._depths[nodes]
+        depths = self.depths if nodes is None else self._room.depths[nodes]
         return self._to_device(depths + root_position)
 
     def expand(self, nodes: Sequence[int], draft_probs: Tensor) -> None:
@@ -117,25 +144,19 @@ class DraftTree:
 
     def _add_nodes(self, parents: Sequence[int], counts: Sequence[int], num_new: int) -> None:
         """Grow the shape by `num_new` = sum(counts) nodes, all of whose parents are there."""
-        start, end = self.num_nodes, self.num_nodes + num_new
-        if end > len(self._parents):
-            self._make_room(end)
-        above = np.array([p for p, n in zip(parents, counts, strict=True) for _ in range(n)])
-        add_below(self._parents, self._depths, self._ancestors, start, above)
+        room, start, end = self._room, self.num_nodes, self.num_nodes + num_new
+        if end > room.capacity:
+            room.make(max(2 * room.capacity, end))
+        child = start
         for parent, count in zip(parents, counts, strict=True):
-            self.children[parent].extend(range(start, start + count))
-            start += count
+            family = range(child, child + count)
+            self.children[parent].extend(family)
+            for child in family:
+                room.parents[child] = parent
+            child = family.stop
+        add_below(room.parents, room.depths, room.ancestors, start, end)
         self.children.extend([] for _ in range(num_new))
         self.num_nodes = end
-
-    def _make_room(self, num_nodes: int) -> None:
-        capacity = max(2 * len(self._parents), num_nodes)
-        more = capacity - len(self._parents)
-        self._parents = np.pad(self._parents, (0, more), constant_values=-1)
-        self._depths = np.pad(self._depths, (0, more))
-        ancestors = np.eye(capacity, dtype=bool)
-        ancestors[: self.num_nodes, : self.num_nodes] = self.ancestors
-        self._ancestors = ancestors
 
     def _to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device, non_blocking=True)
@@ -149,11 +170,11 @@ class CandidateTree(DraftTree):
     numbered one after the other.
     """
 
-    def __init__(self, root: int, device: torch.device, max_children: int) -> None:
-        super().__init__(root, device)
+    def __init__(self, root: int, device: torch.device, room: Room, max_children: int) -> None:
+        super().__init__(root, device, room)
         self._max_children = max_children
-        self._host_tokens = np.full(FIRST_CAPACITY, root, np.int64)
-        self._candidates: dict[int, np.ndarray] = {}
+        self._candidates: dict[int, list[int]] = {}
+        room.tokens[0] = root
 
     @property
     def depth(self) -> int:
@@ -161,14 +182,14 @@ class CandidateTree(DraftTree):
 
     @property
     def tokens(self) -> Tensor:
-        return self._to_device(self._host_tokens[: self.num_nodes])
+        return self.host_tokens.to(self._device, non_blocking=True)
 
     @property
     def host_tokens(self) -> Tensor:
-        return torch.from_numpy(self._host_tokens[: self.num_nodes])
+        return self._room.host_tokens[: self.num_nodes]
 
     def tokens_of(self, nodes: Sequence[int]) -> Tensor:
-        return self._to_device(self._host_tokens[nodes])
+        return self._to_device(self._room.tokens[nodes])
 
     def is_expanded(self, node: int) -> bool:
         return node in self._draft_rows
@@ -179,10 +200,10 @@ class CandidateTree(DraftTree):
         Children that had been revealed before get their tokens.
         """
         self.expand(nodes, draft_probs)
-        for node, row in zip(nodes, candidates, strict=True):
+        for node, row in zip(nodes, candidates.tolist(), strict=True):
             self._candidates[node] = row
-            for rank, child in enumerate(self.children[node]):
-                self._host_tokens[child] = row[rank]
+            for child, token in zip(self.children[node], row, strict=False):
+                self._room.tokens[child] = token
 
     def reveal(self, requests: Sequence[tuple[int, int]]) -> None:
         """Add so many more children to each node; below a node that is not expanded they get their
@@ -203,21 +224,17 @@ class CandidateTree(DraftTree):
     def _reveal(self, parents: list[int], counts: list[int], num_new: int) -> None:
         if num_new == 0:
             return
-        child = self.num_nodes
+        first = self.num_nodes
         self._add_nodes(parents, counts, num_new)
-        for parent, count in zip(parents, counts, strict=True):
-            if len(self.children[parent]) > self._max_children:
+        tokens = self._room.tokens
+        for parent in dict.fromkeys(parents):
+            children = self.children[parent]
+            if len(children) > self._max_children:
                 raise ValueError(
-                    f"node {parent}: got {len(self.children[parent])} children asked for, "
+                    f"node {parent}: got {len(children)} children asked for, "
                     f"expected at most {self._max_children}"
                 )
             row = self._candidates.get(parent)
             if row is not None:
-                rank = self.children[parent].index(child)
-                self._host_tokens[child : child + count] = row[rank : rank + count]
-            child += count
-
-    def _make_room(self, num_nodes: int) -> None:
-        super()._make_room(num_nodes)
-        more = len(self._parents) - len(self._host_tokens)
-        self._host_tokens = np.pad(self._host_tokens, (0, more))
+                for rank in range(bisect_left(children, first), len(children)):
+                    tokens[children[rank]] = row[rank]

@@ -18,7 +18,7 @@ from planner.schema import PlannerError
 
 from .cache import RowCache
 from .candidates import shown
-from .draft_tree import CandidateTree, DraftTree
+from .draft_tree import CandidateTree, DraftTree, Room
 from .language_model import HiddenModel, LanguageModel
 from .policies import DraftPolicy
 from .randomness import Source
@@ -95,6 +95,7 @@ class Session:
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
         self.score = score
+        self._room = Room()
         self._timed = timed and target.device.type == "cuda"
         self.use(verifier)
 
@@ -185,13 +186,13 @@ class Session:
         times: list[float] = []
         policy.start(max_depth)
         if policy.num_candidates == 0:
-            tree = DraftTree(root, device)
+            tree = DraftTree(root, device, self._room)
             while requests := policy.grow():
                 start = perf_counter()
                 self._draft_children(tree, requests)
                 times.append(1e3 * (self._now() - start))
             return tree, times
-        grown = CandidateTree(root, device, policy.num_candidates)
+        grown = CandidateTree(root, device, self._room, policy.num_candidates)
         while requests := policy.grow():
             new = dict.fromkeys(node for node, _ in requests if not grown.is_expanded(node))
             grown.reveal(requests)

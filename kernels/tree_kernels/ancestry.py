@@ -8,16 +8,18 @@ from numba import njit
 
 @njit(cache=True)
 def add_below(
-    parents: np.ndarray, depths: np.ndarray, ancestors: np.ndarray, start: int, above: np.ndarray
+    parents: np.ndarray, depths: np.ndarray, ancestors: np.ndarray, start: int, end: int
 ) -> None:
-    """Write down nodes from `start` on, the children of `above`, all of them before it.
+    """Write down nodes `start` to `end` - 1, whose `parents` are written and come before `start`.
 
     parents    int64 [capacity]
     depths     int64 [capacity]
-    ancestors  bool [capacity, capacity]: is the second an ancestor of the first, or the same?
-    above      int64 [new]
+    ancestors  bool [capacity, capacity]: is the second an ancestor of the first, or the same?  Rows
+               of nodes to come may hold anything in front of their own node, and nothing behind it
     """
-    for place in range(len(above)):
-        node, parent = start + place, above[place]
-        parents[node], depths[node] = parent, depths[parent] + 1
+    for node in range(start, end):
+        parent = parents[node]
+        depths[node] = depths[parent] + 1
         ancestors[node, :start] = ancestors[parent, :start]
+        ancestors[node, start:end] = False
+        ancestors[node, node] = True

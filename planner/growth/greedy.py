@@ -6,12 +6,13 @@ import numpy as np
 from numba import njit
 
 from ..drafting import GreedyDrafting
-from .memory import Compiled, Memory, News
+from .memory import Compiled, Memory
 from .slots import (
     Heap,
     Nodes,
     Requests,
     ask,
+    asked_for,
     fill_drawn,
     fill_lone_root,
     heap_in,
@@ -40,8 +41,8 @@ class Greedy(Compiled):
     def __init__(self, settings: GreedyDrafting) -> None:
         super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
 
-    def _advance(self, fresh: bool, news: News) -> int:
-        return _advance_in(self._memory, fresh, news, self._max_depth)
+    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+        return _advance_in(*self._memory, fresh, drawn, self._max_depth)
 
 
 @njit(cache=True)
@@ -52,13 +53,18 @@ def state_in(memory: Memory) -> tuple[Nodes, Heap, tuple[np.ndarray, np.ndarray]
 
 
 @njit(cache=True)
-def _advance_in(memory: Memory, fresh: bool, news: News, max_depth: int) -> int:
-    nodes, heap, waiting, requests = state_in(memory)
+def _advance_in(  # type: ignore[no-untyped-def]
+    wholes, reals, flags, kept, fresh, drawn, max_depth
+):
+    nodes, heap, waiting, requests = state_in(Memory(wholes, reals, flags, kept))
     if fresh:
         start(nodes, heap, waiting, max_depth)
-    fill_drawn(nodes, news.nodes, news.drawn)
+    if len(drawn) > 0:
+        if fresh:
+            advance(nodes, heap, waiting, requests, max_depth)
+        fill_drawn(nodes, asked_for(nodes, requests), drawn)
     advance(nodes, heap, waiting, requests, max_depth)
-    return int(requests.count[0])
+    return requests.count[0]
 
 
 @njit(cache=True)

@@ -1,8 +1,10 @@
 """Where a compiled rule keeps its step, and how it is asked and told: one call a draft pass.
 
-A call into compiled code costs as much as it is handed arrays, and right after a model's pass, with
-nothing of it left in the caches, some microseconds for each.  So all of a step lies in four arrays,
-of which each rule knows its rows, and what a rule is told is handed over when it is next asked.
+A call into compiled code costs some twenty microseconds right after a model's pass, with nothing of
+it left in the caches, and as much again for each named tuple that it is handed.  So all of a step
+lies in four arrays, of which each rule knows its rows; they are handed over one by one; what a rule
+is told goes with the next question; and its answer on a lone root, always the same, is known by
+heart.
 """
 
 from __future__ import annotations
@@ -43,17 +45,6 @@ def new_memory(num_nodes: int, max_children: int) -> Memory:
     )
 
 
-class News(NamedTuple):
-    """What a draft pass found; of none, nothing."""
-
-    nodes: np.ndarray
-    """int64 [w]"""
-    drawn: np.ndarray
-    """float64 [w, at least max_children]"""
-    features: np.ndarray
-    """float64 [w, `FEATURES`]"""
-
-
 class Compiled:
     """What rules over slots have in common; a rule of its own is in `_advance`."""
 
@@ -65,23 +56,28 @@ class Compiled:
         self._max_depth = 0
         self._memory = new_memory(num_nodes, max_children)
         self._answer = self._memory.wholes[ANSWER]
-        self._nothing = News(
-            np.empty(0, np.int64), np.empty((0, max_children)), np.empty((0, len(FEATURES)))
-        )
+        self._nothing = np.empty((0, max_children)), np.empty((0, len(FEATURES)))
         self._news, self._fresh = self._nothing, True
+        self._first_answers: dict[int, list[Request]] = {}
 
     def start(self, max_depth: int) -> None:
         self._max_depth = min(self._limit, max_depth)
         self._news, self._fresh = self._nothing, True
 
     def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        self._news = News(np.array(nodes, np.int64), drawn, features)
+        self._news = drawn, features
 
     def grow(self) -> Sequence[Request]:
-        count = self._advance(self._fresh, self._news)
+        lone = self._fresh and self._news is self._nothing
+        if lone and self._max_depth in self._first_answers:
+            return self._first_answers[self._max_depth]
+        count = self._advance(self._fresh, *self._news)
         self._news, self._fresh = self._nothing, False
         nodes, children = self._answer[:, :count].tolist()
-        return list(zip(nodes, children, strict=True))
+        requests = list(zip(nodes, children, strict=True))
+        if lone and requests:
+            self._first_answers[self._max_depth] = requests
+        return requests
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         pass
@@ -91,7 +87,15 @@ class Compiled:
         """float64 [nodes so far]: value of the slot that each filled; the root's is 1."""
         return self._memory.reals[0, : self._memory.wholes[0, 0]].copy()
 
-    def _advance(self, fresh: bool, news: News) -> int:
-        """Start anew if `fresh`, take in the news, decide, and write down the requests; returns
-        how many."""
+    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+        """Take in what the last pass found, decide, and write down the requests.
+
+        fresh     a step begins; with news its first answer, on a lone root, was given already
+        drawn     float64 [w, at least max_children]  of the nodes to be expanded by the last
+                                                      answer, in the order in which it first named
+                                                      them; of none, nothing
+        features  float64 [w, `FEATURES`]             of the same
+
+        Returns how many requests.
+        """
         raise NotImplementedError

@@ -36,12 +36,13 @@ from numba import njit
 
 from ..drafting import PriceDrafting
 from .base import COLLISION, FEATURES
-from .memory import Compiled, Memory, News
+from .memory import Compiled, Memory
 from .slots import (
     Heap,
     Nodes,
     Requests,
     ask,
+    asked_for,
     fill_drawn,
     fill_lone_root,
     heap_in,
@@ -108,8 +109,10 @@ class Price(Compiled):
         self._online = settings.online
         self._tokens = self._time = 0.0
 
-    def _advance(self, fresh: bool, news: News) -> int:
-        return _advance_in(self._memory, fresh, news, self.tables, self._price, self._max_depth)
+    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+        return _advance_in(
+            *self._memory, fresh, drawn, features, *self.tables, self._price, self._max_depth
+        )
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         if not self._online:
@@ -118,6 +121,7 @@ class Price(Compiled):
         self._time += step_ms
         planned_ms = STEPS_OF_THE_PLAN / self._planned
         self._price = (STEPS_OF_THE_PLAN + self._tokens) / (planned_ms + self._time)
+        self._first_answers.clear()
 
 
 def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:
@@ -152,17 +156,25 @@ def growth_in(memory: Memory) -> Growth:
 
 
 @njit(cache=True)
-def _advance_in(
-    memory: Memory, fresh: bool, news: News, tables: Tables, price: float, max_depth: int
-) -> int:
-    growth = growth_in(memory)
+def _advance_in(  # type: ignore[no-untyped-def]
+    wholes, reals, flags, kept, fresh, drawn, features,
+    knots, before, after, ahead, verify_ms, draft_ms, draft_root_ms, node_price, lookahead, known,
+    price, max_depth,
+):  # fmt: skip
+    memory = Memory(wholes, reals, flags, kept)
+    times = verify_ms, draft_ms, draft_root_ms
+    tables = Tables(knots, before, after, ahead, *times, node_price, lookahead, known)
+    growth, requests = growth_in(memory), requests_in(memory)
     if fresh:
         start(growth)
-    fill_drawn(growth.nodes, news.nodes, news.drawn)
-    fill_expanded(growth, tables, news.nodes, news.features[:, COLLISION])
-    requests = requests_in(memory)
+    if len(drawn) > 0:
+        if fresh:
+            advance(growth, tables, requests, price, max_depth)
+        places = asked_for(growth.nodes, requests)
+        fill_drawn(growth.nodes, places, drawn)
+        fill_expanded(growth, tables, places, features[:, COLLISION])
     advance(growth, tables, requests, price, max_depth)
-    return int(requests.count[0])
+    return requests.count[0]
 
 
 @njit(cache=True)

@@ -88,6 +88,20 @@ def heap_in(memory: Memory, which: int) -> Heap:
 
 
 @njit(cache=True)
+def asked_for(nodes: Nodes, requests: Requests) -> np.ndarray:
+    """int64 [w]: the nodes that an answer wants expanded, in the order in which it names them."""
+    places = np.empty(requests.count[0], np.int64)
+    num = 0
+    for i in range(requests.count[0]):
+        node = requests.nodes[i]
+        if not nodes.expanded[node]:
+            nodes.expanded[node] = True
+            places[num] = node
+            num += 1
+    return places[:num]
+
+
+@njit(cache=True)
 def fill_drawn(nodes: Nodes, places: np.ndarray, drawn: np.ndarray) -> None:
     """Write what a draft pass over `places` found, float64 [w, at least max_children]."""
     for i in range(len(places)):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from ..drafting import ThresholdDrafting
-from .memory import Compiled, Memory, News
+from .memory import Compiled, Memory
 from .slots import (
     Heap,
     Nodes,
     Requests,
     ask,
+    asked_for,
     fill_drawn,
     fill_lone_root,
     heap_in,
@@ -34,8 +36,8 @@ class Threshold(Compiled):
         super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
         self._threshold = settings.threshold
 
-    def _advance(self, fresh: bool, news: News) -> int:
-        return _advance_in(self._memory, fresh, news, self._threshold, self._max_depth)
+    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+        return _advance_in(*self._memory, fresh, drawn, self._threshold, self._max_depth)
 
 
 @njit(cache=True)
@@ -45,13 +47,18 @@ def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
 
 
 @njit(cache=True)
-def _advance_in(memory: Memory, fresh: bool, news: News, threshold: float, max_depth: int) -> int:
-    nodes, level, below, requests = state_in(memory)
+def _advance_in(  # type: ignore[no-untyped-def]
+    wholes, reals, flags, kept, fresh, drawn, threshold, max_depth
+):
+    nodes, level, below, requests = state_in(Memory(wholes, reals, flags, kept))
     if fresh:
         start(nodes, level, below, max_depth)
-    fill_drawn(nodes, news.nodes, news.drawn)
+    if len(drawn) > 0:
+        if fresh:
+            advance(nodes, level, below, requests, threshold, max_depth)
+        fill_drawn(nodes, asked_for(nodes, requests), drawn)
     advance(nodes, level, below, requests, threshold, max_depth)
-    return int(requests.count[0])
+    return requests.count[0]
 
 
 @njit(cache=True)

@@ -8,9 +8,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from planner.growth import greedy, price, threshold
+from planner.growth import FEATURES, greedy, grower_of, price, threshold
 from planner.growth.memory import Memory, new_memory
 from planner.growth.slots import Heap, Requests, requests_in
+from tests.growth.driving import grown, of_text
+from tests.growth.settings import trees
 
 NUM_NODES, MAX_CHILDREN = 5, 3
 
@@ -52,3 +54,33 @@ def test_there_is_room_for_every_node(rule):
             assert len(part.nodes) >= 2 * NUM_NODES
         if isinstance(part, Heap):
             assert len(part.values) == len(part.nodes) >= NUM_NODES + 1
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("kind", trees(14, 4))
+def test_a_rule_grows_what_it_would_grow_if_it_had_never_grown_before(kind, deterministic):
+    """Its first answers are known by heart: for every depth, and at every price, the right one."""
+    settings = trees(14, 4)[kind]
+    rule = grower_of(settings, deterministic=deterministic)
+    twin = grower_of(settings, deterministic=deterministic)
+    rng = np.random.default_rng(0)
+
+    def features(path):
+        return np.random.default_rng([len(path), *path]).uniform(0.1, 0.95, size=len(FEATURES))
+
+    for text in range(30):
+        max_depth = int(rng.choice([99, 0, 3, 1]))
+        one, other = (
+            grown(grower, of_text(text, 4), max_depth=max_depth, features=features)
+            for grower in (rule, forgetful(twin))
+        )
+        assert (one.paths, one.passes) == (other.paths, other.passes)
+        accepted, step_ms = list(range(rng.integers(0, 3))), float(rng.choice([0.01, 1.0, 1e3]))
+        for grower in (rule, twin):
+            grower.verified(accepted, step_ms)
+
+
+def forgetful(rule):
+    """It has to think about its first answer, too."""
+    rule._first_answers.clear()
+    return rule

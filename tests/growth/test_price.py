@@ -249,6 +249,16 @@ def test_the_price_follows_what_is_measured():
     assert fixed._price == planned
 
 
+def test_a_price_that_has_risen_is_asked_before_the_first_pass():
+    """1.3 x (.6 - .03 + .3 - .03 + ...) = 1.31 tokens are hoped for below the root, .9 paid."""
+    rule = Price(made(online=True, draft_root_ms=15.0), deterministic=False)
+    rule.start(9)
+    assert rule.grow() == [(0, 0)]
+    rule.verified([1] * 31, 1.0)  # the price doubles
+    rule.start(9)
+    assert rule.grow() == []
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

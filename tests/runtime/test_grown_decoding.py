@@ -15,7 +15,7 @@ from planner.growth.drawn import drawn_values
 from planner.profile import Sampling
 from runtime import VERIFIERS, Decoder, Grown, Session, TableModel, decode_prompts
 from runtime.candidates import features, shown
-from runtime.draft_tree import CandidateTree
+from runtime.draft_tree import CandidateTree, Room
 from runtime.randomness import seeded_source
 from tests.growth.settings import chains, trees
 from tests.runtime.small_models import small_model
@@ -123,14 +123,14 @@ def test_nodes_in_any_order_are_passed_and_kept_right(temperature):
 
 
 def test_asking_for_more_children_than_candidates_is_a_fault_of_the_rule():
-    tree = CandidateTree(7, CPU, 2)
+    tree = CandidateTree(7, CPU, Room(), 2)
     with pytest.raises(ValueError, match="node 0: got 3 children asked for, expected at most 2"):
         tree.reveal([(0, 3)])
 
 
 def test_a_large_tree_keeps_what_it_knew():
     """Beyond the first capacity; tokens of children revealed before and after their draws."""
-    tree = CandidateTree(7, CPU, 100)
+    tree = CandidateTree(7, CPU, Room(), 100)
     q = torch.full((1, 500), 1 / 500)
     tree.reveal([(0, 3)])
     tree.draw([0], q, np.arange(100, 200)[None])
