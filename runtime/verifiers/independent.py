@@ -9,9 +9,7 @@ from torch import Tensor
 
 from ..randomness import source_of
 from .base import Random, Rule, normalised, sampled, tried
-
-BISECTIONS = 48
-"""They place the factor of `SequentialSelection` to k / 2^48."""
+from .selection import selection_factor
 
 
 class _Independent(Rule):
@@ -81,32 +79,13 @@ class SequentialSelection(_Independent):
         if len(drafts) == 0:
             return -1, sampled(p, rng)
         target, draft = normalised(p), normalised(q)
-        factor = _kseq_factor(target, draft, len(drafts))
+        p_host, q_host = target.cpu().numpy(), draft.cpu().numpy()
+        factor = selection_factor(p_host, q_host, len(drafts))
         for rank, token in enumerate(drafts.tolist()):
-            if rng.accept(float(target[token]), factor * float(draft[token])):
+            if rng.accept(float(p_host[token]), factor * float(q_host[token])):
                 return rank, token
         accepted = torch.minimum(draft, target / factor)
         chance = float(accepted.sum())
         trials = (1 - (1 - chance) ** len(drafts)) / chance if chance > 0 else 0.0
         residual = (target - trials * accepted).clamp_(min=0)
         return -1, sampled(residual if float(residual.sum()) > 0 else target, rng)
-
-
-def _kseq_factor(p: Tensor, q: Tensor, k: int) -> float:
-    """The factor g, by bisection from above: 1 - (1-b)^k <= g b holds at what is returned.
-
-    Both 1 - g b and 1 - b are taken as sums of positive parts: where q is p up to rounding, their
-    differences would be noise.
-    """
-    low, high = 1.0, float(k)
-
-    def within(factor: float) -> bool:
-        lack = float((p - factor * q).clamp_(min=0).sum())
-        return lack <= float((q - p / factor).clamp_(min=0).sum()) ** k
-
-    if within(low):
-        return low
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if within(middle) else (middle, high)
-    return high
