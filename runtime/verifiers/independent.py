@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tree_kernels.selection import selection_factor
+
 from ..randomness import source_of
 from .base import Random, Rule, normalised, sampled, tried
-from .selection import selection_factor
 
 
 class _Independent(Rule):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planner.optimizer.independent import kseq_factor
-from runtime.verifiers.selection import BISECTIONS, selection_factor
+from tree_kernels.selection import BISECTIONS, selection_factor
 
 
 def surplus(p: np.ndarray, q: np.ndarray, k: int, factor: float) -> float:

@@ -1,4 +1,4 @@
-"""The factor of K-sequential selection, for one node of the tree."""
+"""The factor of K-sequential selection at one node: one compiled search on the host."""
 
 from __future__ import annotations
 
