@@ -40,6 +40,9 @@ TEMPERATURES = (0.0, 0.6, 1.0)
 CONTEXT = 128
 OFTEN = {"": 3}
 """By shape, how often it is timed in every turn, if not once: short steps are the noisy ones."""
+SWEEPS = {"": 8, "25M": 2}
+"""By shape, how often its costs are swept in every turn, if not once: where a plan gains a few
+percent, times have to be known to less."""
 GRID_RULES = ("rrsw", "lookahead", "topk")
 GRID_SIZES = (4, 8, 12, 16, 32, 64)
 GRID_DEPTHS = (2, 4, 24)
@@ -232,7 +235,7 @@ def at_shapes(
         )
         for shape, target in targets.items()
     }  # fmt: skip
-    often = {shape: OFTEN.get(shape, 1) for shape in sweeps}
+    often = {shape: SWEEPS.get(shape, 1) for shape in sweeps}
     rounds = CostRounds(sweeps, Journal(None, {}), often)
     with tqdm(total=repeats * len(sweeps), desc="costs") as progress:
         rounds.take(range(repeats), progress.update)

@@ -15,7 +15,7 @@ Count = Annotated[int, Field(ge=1)]
 class Curve(Part):
     """Times over a grid of counts, as measured: real curves are not monotone.
 
-    Per entry the median of `repeats` interleaved repetitions and its quartiles.
+    Per entry the median of `repeats` interleaved repetitions, or more, and its quartiles.
     """
 
     counts: list[Count] = Field(min_length=1)

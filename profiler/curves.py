@@ -1,9 +1,9 @@
 """What verification, drafting and bookkeeping cost: real steps of the runtime, timed.
 
 Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
-describes what will run.  One sweep runs every tree once, in an order of its own; sweeps are
-repeated in rounds, so that a slow spell of the machine meets all trees alike, and brought to one
-pace.
+describes what will run.  One sweep runs every tree, small ones a few times, in an order of its own;
+sweeps are repeated in rounds, so that a slow spell of the machine meets all trees alike, and
+brought to one pace.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ EVERY_SIZE = 64
 cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
 FEW_SIZES = (2, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
+SMALL_SIZES, NUM_SMALL = 16, 3
+"""Trees of at most so many nodes are run so many times in a sweep: more of a short pass's time is
+what disturbs it than of a long one's, and it costs less to repeat."""
 NUM_ALONE = 4
 """Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
 its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
@@ -123,9 +126,13 @@ class CostSweeps:
             self._run(self._pair, StaticTree(LONE_ROOT))
 
     def sweep(self) -> Piece:
-        """One repetition: milliseconds by name, float64 [number of counts] each, but
+        """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
+        measured; [`NUM_SMALL`, number of counts] where small trees are run again, and
         [`NUM_ALONE`] where a model decodes alone."""
-        times = {name: np.full(len(counts), np.nan) for name, counts in self._counts().items()}
+        times = {
+            name: np.full((NUM_SMALL, len(counts)) if name in self._again else len(counts), np.nan)
+            for name, counts in self._counts().items()
+        }
         roots: Roots = {name: [] for name in ("", *self._kinds)}
         for place in self._order.permutation(len(self._tasks)):
             self._tasks[place](times, roots)
@@ -144,7 +151,8 @@ class CostSweeps:
 
         def of(name: str) -> dict[str, object]:
             rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in steady])
-            return curve(list(counts[name]), rows).model_dump()
+            repeats = len(sweeps) if name in self._again else len(rows)
+            return curve(list(counts[name]), rows, repeats).model_dump()
 
         def growing(name: str) -> dict[str, object]:
             return {field: of(f"{name}/{field}") for field in ("draft_root", "draft", "overhead")}
@@ -161,6 +169,11 @@ class CostSweeps:
                 "scored": {head: growing(head) for head in [*self._kinds][2:]},
             }
         )
+
+    @property
+    def _again(self) -> tuple[str, str]:
+        """Of which there are several times of a small tree in a sweep."""
+        return "verify", f"overhead/{self.verifiers[0]}"
 
     def _counts(self) -> dict[str, Sequence[int]]:
         """By name of a curve, where it is timed."""
@@ -182,7 +195,11 @@ class CostSweeps:
 
     def _all_tasks(self) -> list[Task]:
         """Every step of a sweep, or of several in a row that belong together."""
-        tasks = [partial(self._time_tree, place) for place in range(len(self.grid.num_nodes))]
+        tasks = [
+            partial(self._time_tree, (time, place))
+            for place, size in enumerate(self.grid.num_nodes)
+            for time in range(NUM_SMALL if size <= SMALL_SIZES else 1)
+        ]
         tasks += [partial(self._time_width, place) for place in range(len(self.grid.widths))]
         for verifier in self.verifiers[1:]:
             places = range(len(self.grid.few_nodes))
@@ -194,8 +211,8 @@ class CostSweeps:
         tasks += [partial(self._time_growing_width, place) for place in places]
         return [*tasks, self._time_target_alone, self._time_draft_alone]
 
-    def _time_tree(self, place: int, times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place])))
+    def _time_tree(self, place: tuple[int, int], times: Piece, roots: Roots) -> None:
+        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place[1]])))
         times["verify"][place] = step.verify_ms
         times[f"overhead/{self.verifiers[0]}"][place] = _overhead_ms(step)
         roots[""] += step.draft_ms[:1]
@@ -282,7 +299,7 @@ class CostRounds:
         for number, name in product(rounds, self._sweeps):
             often = self._often[name]
             for place in range(number * often, (number + 1) * often):
-                piece = self._journal.piece(f"times-{name}-{place}", partial(measured, name))
+                piece = self._journal.piece(f"sweep-{name}-{place}", partial(measured, name))
                 self._done[name].append(piece)
             progress()
 

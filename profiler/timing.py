@@ -9,11 +9,12 @@ import numpy as np
 from planner.profile_times import Curve
 
 
-def curve(counts: list[int], samples_ms: np.ndarray) -> Curve:
+def curve(counts: list[int], samples_ms: np.ndarray, repeats: int | None = None) -> Curve:
     """The curve of repeated times.
 
     counts      strictly increasing, [c]
-    samples_ms  float64 [repeats, c], one row per interleaved repetition, NaN where not measured
+    samples_ms  float64 [repetitions, c], one row per interleaved one, NaN where not measured
+    repeats     of the count that was measured least often, if not one a row
 
     A median and quartiles per count: a few slow outliers (another process waking up) move neither.
     """
@@ -23,7 +24,7 @@ def curve(counts: list[int], samples_ms: np.ndarray) -> Curve:
         median_ms=[round(float(ms), 6) for ms in median],
         low_ms=[round(float(ms), 6) for ms in low],
         high_ms=[round(float(ms), 6) for ms in high],
-        repeats=len(samples_ms),
+        repeats=repeats or len(samples_ms),
     )
 
 
@@ -32,7 +33,8 @@ def at_one_pace(
 ) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
     """What is named of each sweep, as it would have taken at the pace of the median one, and the
     sweeps' paces (`paces`), at which the machine did these."""
-    pace = paces(np.stack([np.concatenate([sweep[name] for name in names]) for sweep in sweeps]))
+    every = [np.concatenate([sweep[name].ravel() for name in names]) for sweep in sweeps]
+    pace = paces(np.stack(every))
     return [
         {name: sweep[name] / slow for name in names}
         for sweep, slow in zip(sweeps, pace, strict=True)
@@ -50,6 +52,7 @@ def paces(sweeps_ms: np.ndarray) -> np.ndarray:
     compared, on the logarithmic scale, with their own means, and a sweep's pace is the median of
     that: what disturbs single passes moves none.
     """
-    logs = np.log(np.where(sweeps_ms > 0, sweeps_ms, np.nan))
+    measured = (sweeps_ms > 0).any(axis=0)
+    logs = np.log(np.where(sweeps_ms > 0, sweeps_ms, np.nan)[:, measured])
     pace = np.exp(np.nanmedian(logs - np.nanmean(logs, axis=0), axis=1))
     return pace / np.median(pace)

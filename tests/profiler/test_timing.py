@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from planner.profile import Sampling
-from profiler.curves import CostGrid, CostSweeps
-from profiler.timing import curve, paces
+from profiler.curves import NUM_SMALL, SMALL_SIZES, CostGrid, CostSweeps
+from profiler.timing import at_one_pace, curve, paces
 from runtime import TableModel
 
 TIMES = np.array([1.0, 2.5, 0.3, 7.0, 4.0, 0.8, 12.0, 5.0])
@@ -73,3 +73,28 @@ def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
     )
     assert scaled.pace == [1, 1.4, 0.7]
     assert scaled.model_copy(update={"pace": steady.pace}) == steady
+
+
+def test_small_trees_are_timed_again_in_every_sweep():
+    """Their times count one by one; a larger tree has one a sweep, and no empty one moves it."""
+    models = [
+        TableModel(torch.randn(30, 30, generator=torch.Generator().manual_seed(seed)).double())
+        for seed in (0, 1)
+    ]
+    sweeps = CostSweeps(
+        *models, [0, 1, 2, 3], 4, CostGrid.up_to(SMALL_SIZES + 2, 30), Sampling(temperature=1),
+        verifiers=["rrsw"], seed=0,
+    )  # fmt: skip
+    done = [sweeps.sweep() for _ in range(3)]
+    for name in ("verify", "overhead/rrsw"):
+        known = np.isfinite(done[0][name])
+        assert known.sum(axis=0).tolist() == [NUM_SMALL] * SMALL_SIZES + [1, 1]
+    for sweep in done:
+        sweep["verify"][:, 0] = [0.1, 0.2, 0.9][:NUM_SMALL]
+        sweep["verify"][0, -1] = 0.4
+    costs = sweeps.costs(done)
+    steady, _ = at_one_pace(done, [name for name in done[0] if "overhead" not in name])
+    every = np.concatenate([sweep["verify"] for sweep in steady])
+    assert costs.verify.median_ms[0] == pytest.approx(np.median(every[:, 0]), abs=1e-6)
+    assert costs.verify.median_ms[-1] == pytest.approx(np.nanmedian(every[:, -1]), abs=1e-6)
+    assert costs.verify.repeats == 3
