@@ -46,7 +46,7 @@ def plan_and_decode(target: str, folder: Path) -> Report:
     length = "64"
     run(
         "profile", "--target", target, "--temperature", "0.6", "--num-tokens", length,
-        "--context", "128", "--repeats", "12", "-o", str(profile),
+        "--context", "128", "--repeats", "8", "-o", str(profile),
     )  # fmt: skip
     run("solve", str(profile), "-o", str(plan))
     run(
