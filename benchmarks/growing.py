@@ -213,7 +213,7 @@ def main() -> None:
     add_outputs(parser)
     add_contests(parser)
     parser.add_argument("--temperature", type=float, choices=TEMPERATURES, action="append")
-    parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
+    parser.add_argument("--repeats", type=int, default=12, help="rounds of profiled times")
     parser.add_argument("--num-prompts", type=int, default=64)
     parser.add_argument("--num-profiled", type=int, default=256, help="tokens a prompt")
     parser.add_argument("--num-tokens", type=int, default=64, help="decoded a prompt")

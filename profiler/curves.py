@@ -39,8 +39,8 @@ cheaper than 11 and 13, and what lies between two measured sizes is anybody's gu
 FEW_SIZES = (2, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
 SMALL_SIZES, NUM_SMALL = 16, 3
-"""Trees of at most so many nodes are run so many times in a sweep: more of a short pass's time is
-what disturbs it than of a long one's, and it costs less to repeat."""
+"""Trees of at most so many nodes are run so many times in a sweep: what disturbs a pass is a larger
+share of a short one's time, and a short one costs less to repeat."""
 NUM_ALONE = 4
 """Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
 its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
@@ -130,7 +130,9 @@ class CostSweeps:
         measured; [`NUM_SMALL`, number of counts] where small trees are run again, and
         [`NUM_ALONE`] where a model decodes alone."""
         times = {
-            name: np.full((NUM_SMALL, len(counts)) if name in self._again else len(counts), np.nan)
+            name: np.full(
+                (NUM_SMALL, len(counts)) if name in self._repeated else len(counts), np.nan
+            )
             for name, counts in self._counts().items()
         }
         roots: Roots = {name: [] for name in ("", *self._kinds)}
@@ -151,7 +153,7 @@ class CostSweeps:
 
         def of(name: str) -> dict[str, object]:
             rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in steady])
-            repeats = len(sweeps) if name in self._again else len(rows)
+            repeats = len(sweeps) if name in self._repeated else len(rows)
             return curve(list(counts[name]), rows, repeats).model_dump()
 
         def growing(name: str) -> dict[str, object]:
@@ -171,8 +173,8 @@ class CostSweeps:
         )
 
     @property
-    def _again(self) -> tuple[str, str]:
-        """Of which there are several times of a small tree in a sweep."""
+    def _repeated(self) -> tuple[str, str]:
+        """Names of what is timed `NUM_SMALL` times a sweep where trees are small."""
         return "verify", f"overhead/{self.verifiers[0]}"
 
     def _counts(self) -> dict[str, Sequence[int]]:
@@ -196,9 +198,9 @@ class CostSweeps:
     def _all_tasks(self) -> list[Task]:
         """Every step of a sweep, or of several in a row that belong together."""
         tasks = [
-            partial(self._time_tree, (time, place))
+            partial(self._time_tree, again, place)
             for place, size in enumerate(self.grid.num_nodes)
-            for time in range(NUM_SMALL if size <= SMALL_SIZES else 1)
+            for again in range(NUM_SMALL if size <= SMALL_SIZES else 1)
         ]
         tasks += [partial(self._time_width, place) for place in range(len(self.grid.widths))]
         for verifier in self.verifiers[1:]:
@@ -211,10 +213,10 @@ class CostSweeps:
         tasks += [partial(self._time_growing_width, place) for place in places]
         return [*tasks, self._time_target_alone, self._time_draft_alone]
 
-    def _time_tree(self, place: tuple[int, int], times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place[1]])))
-        times["verify"][place] = step.verify_ms
-        times[f"overhead/{self.verifiers[0]}"][place] = _overhead_ms(step)
+    def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
+        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place])))
+        times["verify"][again, place] = step.verify_ms
+        times[f"overhead/{self.verifiers[0]}"][again, place] = _overhead_ms(step)
         roots[""] += step.draft_ms[:1]
 
     def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
@@ -299,7 +301,7 @@ class CostRounds:
         for number, name in product(rounds, self._sweeps):
             often = self._often[name]
             for place in range(number * often, (number + 1) * often):
-                piece = self._journal.piece(f"sweep-{name}-{place}", partial(measured, name))
+                piece = self._journal.piece(f"times-{name}-{place}", partial(measured, name))
                 self._done[name].append(piece)
             progress()
 

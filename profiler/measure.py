@@ -23,7 +23,7 @@ from runtime.language_model import LanguageModel
 from runtime.machine import describe_execution, describe_machine
 
 from .acceptance import acceptance_entries, measure_acceptance, texts_of
-from .curves import CostGrid, CostRounds, CostSweeps
+from .curves import NUM_SMALL, SMALL_SIZES, CostGrid, CostRounds, CostSweeps
 from .growing import chain_sizes, powers_of_two
 from .journal import Journal, Piece
 from .optimum import optimal_entries
@@ -243,6 +243,7 @@ def _identity(
     return {
         "rules": list(TRACERS),
         "grid": asdict(CostGrid.up_to(settings.max_nodes, target.vocab_size)),
+        "repeated": [SMALL_SIZES, NUM_SMALL],
         "growing": [powers_of_two(settings.max_nodes), chain_sizes(settings.max_nodes)],
         "target": target.info.model_dump(),
         "draft": draft.info.model_dump(),

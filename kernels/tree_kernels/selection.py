@@ -22,7 +22,7 @@ def selection_factor(p: np.ndarray, q: np.ndarray, num_children: int) -> float:
 
     A token is in the first sum if p/q > g and in the second if p/q < g.  Of which of them it is for
     every g that is left is known sooner or later; then it goes into that sum's two totals, and is
-    not looked at again: on average a token is looked at two to four times (normal logits, k to 8).
+    not looked at again.
     """
     low, high = 1.0, float(num_children)
     near = np.arange(len(p))

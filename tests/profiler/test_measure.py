@@ -10,9 +10,10 @@ from planner import PlannerError, load
 from planner.plan import VERIFIER_TRAITS
 from planner.profile import Sampling
 from profiler import Settings, discard_pieces, measure_profile
+from profiler import curves as curves_module
 from profiler import measure as measure_module
 from profiler.continuations import one_by_one, sample_continuations
-from profiler.curves import NUM_ALONE, CostRounds, CostSweeps
+from profiler.curves import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
 from profiler.journal import Journal
 from profiler.traces import TRACERS
 from profiler.trees import broom, grid, typical_tree
@@ -121,6 +122,16 @@ def test_other_settings_share_no_pieces(pair, tmp_path, change):
     said = []
     settings = replace(SMALL, **change)
     measure_profile(*pair, PROMPTS, settings, output=output, report_line=said.append)
+    assert said == []
+
+
+def test_sweeps_that_repeat_small_trees_otherwise_share_no_pieces(pair, tmp_path, monkeypatch):
+    output = tmp_path / "p.json"
+    measure_profile(*pair, PROMPTS, SMALL, output=output)
+    for module in (curves_module, measure_module):
+        monkeypatch.setattr(module, "NUM_SMALL", NUM_SMALL + 1)
+    said = []
+    measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=said.append)
     assert said == []
 
 

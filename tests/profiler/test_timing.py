@@ -53,15 +53,21 @@ def test_ratios_survive_slow_spells_that_would_turn_quartiles_by_chance():
     assert mended < 0.06 < 0.15 < plain
 
 
-def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
+def sweeps_up_to(max_nodes: int, vocab_size: int) -> CostSweeps:
+    """Of two tables."""
+    shape = (vocab_size, vocab_size)
     models = [
-        TableModel(torch.randn(6, 6, generator=torch.Generator().manual_seed(seed)).double())
+        TableModel(torch.randn(shape, generator=torch.Generator().manual_seed(seed)).double())
         for seed in (0, 1)
     ]
-    sweeps = CostSweeps(
-        *models, [0, 1, 2, 3], 4, CostGrid.up_to(4, 6), Sampling(temperature=1),
+    return CostSweeps(
+        *models, [0, 1, 2, 3], 4, CostGrid.up_to(max_nodes, vocab_size), Sampling(temperature=1),
         verifiers=["rrsw"], seed=0,
     )  # fmt: skip
+
+
+def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
+    sweeps = sweeps_up_to(4, vocab_size=6)
     measured = sweeps.sweep()
     steady = sweeps.costs([measured] * 3)
     assert steady.pace == [1, 1, 1]
@@ -77,20 +83,13 @@ def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
 
 def test_small_trees_are_timed_again_in_every_sweep():
     """Their times count one by one; a larger tree has one a sweep, and no empty one moves it."""
-    models = [
-        TableModel(torch.randn(30, 30, generator=torch.Generator().manual_seed(seed)).double())
-        for seed in (0, 1)
-    ]
-    sweeps = CostSweeps(
-        *models, [0, 1, 2, 3], 4, CostGrid.up_to(SMALL_SIZES + 2, 30), Sampling(temperature=1),
-        verifiers=["rrsw"], seed=0,
-    )  # fmt: skip
+    sweeps = sweeps_up_to(SMALL_SIZES + 2, vocab_size=30)
     done = [sweeps.sweep() for _ in range(3)]
     for name in ("verify", "overhead/rrsw"):
         known = np.isfinite(done[0][name])
         assert known.sum(axis=0).tolist() == [NUM_SMALL] * SMALL_SIZES + [1, 1]
     for sweep in done:
-        sweep["verify"][:, 0] = [0.1, 0.2, 0.9][:NUM_SMALL]
+        sweep["verify"][:, 0] = np.geomspace(0.1, 0.9, NUM_SMALL)
         sweep["verify"][0, -1] = 0.4
     costs = sweeps.costs(done)
     steady, _ = at_one_pace(done, [name for name in done[0] if "overhead" not in name])

@@ -1,18 +1,13 @@
 """Documents: round trips, strictness, atomic writes, and errors that a person can act on."""
 
-import errno
 import json
-import os
-import stat
 
 import jsonschema
-import numpy as np
 import pytest
-from safetensors.numpy import save as dump_arrays
 
-from planner import Plan, PlannerError, Profile, load, save
+from planner import Plan, PlannerError, load, save
 from planner.plan import VERIFIER_TRAITS
-from planner.schema import check_writable, write_atomically
+from planner.schema import write_atomically
 from planner.schemas import schema_json, schema_path
 
 from .samples import (
@@ -20,7 +15,6 @@ from .samples import (
     optimal_content,
     plan_content,
     profile_content,
-    profile_with_traces,
 )
 
 KINDS = list(CONTENTS)
@@ -250,104 +244,6 @@ def test_wrong_values_in_a_profile_name_their_field(change, words, tmp_path):
     assert words in fault(write(tmp_path / "profile.json", content))
 
 
-def test_traces_travel_beside_the_profile(tmp_path):
-    profile = profile_with_traces()
-    profile.save(tmp_path / "mine.json")
-    again = Profile.load(tmp_path / "mine.json")
-    expected, emitted = again.traces(again.acceptance[0])
-    before = profile.traces(profile.acceptance[0])
-    assert np.array_equal(expected, before[0])
-    assert np.array_equal(emitted, before[1])
-    assert again.fingerprint() == load(tmp_path / "mine.json").fingerprint()
-
-
-@pytest.mark.parametrize("name", ["head.json", "head.safetensors", "head", "."])
-def test_a_profiles_arrays_never_take_the_place_of_something_else(name, tmp_path):
-    other = dump_arrays({"output.weight": np.zeros(3, np.float32)})
-    (tmp_path / "head.safetensors").write_bytes(other)
-    with pytest.raises(PlannerError, match=r"path of another file|choose another name"):
-        profile_with_traces().save(tmp_path / name)
-    assert (tmp_path / "head.safetensors").read_bytes() == other
-    assert len(list(tmp_path.iterdir())) == 1
-    profile_with_traces().save(tmp_path / "p.json")
-    profile_with_traces().save(tmp_path / "p.json")  # over arrays of its own
-
-
-def test_missing_or_changed_traces_are_named(tmp_path):
-    path = tmp_path / "p.json"
-    profile_with_traces().save(path)
-    beside = tmp_path / "p.safetensors"
-    data = bytearray(beside.read_bytes())
-    data[-1] ^= 1
-    beside.write_bytes(bytes(data))
-    with pytest.raises(PlannerError, match="hash differs"):
-        load(path)
-    beside.unlink()
-    with pytest.raises(PlannerError, match="keep both files together"):
-        load(path)
-
-
-def test_traces_are_checked_when_attached():
-    profile = profile_with_traces()
-    good = {name: profile._content[name] for name in ("a/expected", "a/emitted")}
-    for wrong, words in (
-        (np.full((3, 2), np.nan, np.float32), "NaN or negative"),
-        (np.full((3, 2), 0.6, np.float32), "summing above 1"),
-        (np.zeros((2, 2), np.float32), r"shape \(2, 2\), expected \(3, 2\)"),
-    ):
-        with pytest.raises(PlannerError, match=words):
-            profile.with_arrays({**good, "a/emitted": wrong}, "p.safetensors")
-
-
-def test_an_unwritable_path_leaves_nothing(tmp_path):
-    plan = Plan.parse(plan_content(), "sample")
-    with pytest.raises(PlannerError, match="cannot be written: No such file or directory"):
-        save(plan, tmp_path / "absent" / "plan.json")
-    (tmp_path / "folder.json").mkdir()
-    with pytest.raises(PlannerError, match="cannot be written"):
-        save(plan, tmp_path / "folder.json")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["folder.json"]
-
-
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_full_disk_keeps_the_old_file_and_leaves_no_partial_one(call, tmp_path, monkeypatch):
-    path = tmp_path / "plan.json"
-    path.write_text("old")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, call, full)
-    with pytest.raises(PlannerError, match="No space left on device; nothing was changed"):
-        write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path):
-    """Put in the place of /dev/null, a file would break the machine."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    check_writable(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_atomically(pipe, "text")
-    assert os.read(reader, 100) == b"text"
-    os.close(reader)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-def test_a_link_is_followed(tmp_path):
-    (tmp_path / "there").mkdir()
-    link, file = tmp_path / "link.json", tmp_path / "there" / "plan.json"
-    link.symlink_to(file)
-    for text in ("first", "second"):
-        check_writable(link)
-        write_atomically(link, text)
-        assert file.read_text() == text
-    assert link.is_symlink()
-
-
 def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
     from planner import plan as plan_module
 
@@ -358,15 +254,6 @@ def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
     content["drafting"] = {"kind": "tree", "parents": [-1, 0, 0, 0]}
     with pytest.raises(PlannerError, match="at most 2 children a node for verifier 'narrow'"):
         Plan.parse(content, "x")
-
-
-def test_a_profile_without_its_traces_stands_alone(tmp_path):
-    bare = profile_with_traces().without_arrays()
-    bare.save(tmp_path / "p.json")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["p.json"]
-    again = load(tmp_path / "p.json")
-    assert again.traces(again.acceptance[0]) is None
-    assert again.acceptance[0].prompts == profile_with_traces().acceptance[0].prompts
 
 
 def test_a_profile_may_hold_the_optimum_beside_its_acceptance(tmp_path):
