@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit schemas notebooks train gpu clean
+.PHONY: help setup demo test lint types unit notebooks train gpu clean
 
 help:
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
@@ -34,14 +34,11 @@ types: setup
 unit: setup
 	$(RUN) -m pytest -n auto --maxprocesses 8 --dist loadfile
 
-schemas: setup
-	$(RUN) -m planner.schemas
-
 notebooks: setup
 	$(VENV)/bin/jupyter-execute --inplace notebooks/*.ipynb
 
 train: setup
-	$(RUN) -m runtime.embedded.train
+	$(RUN) -m runtime.embedded.training.train
 
 # Straight from this tree by the Python that has torch and triton; nothing of theirs is installed.
 # Wheels of what else is missing there (pydantic for the planner's part) may lie in wheels/.

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from planner import Report, load
 from planner.cli import main as planner
-from planner.display import drafting_words
-from planner.figures import reports_figure, save_png
+from planner.show.figures import reports_figure, save_png
+from planner.show.words import drafting_words
 
 SHAPES = {"as it is": "embedded/target", "inflated to 25 M": "embedded/target@25M"}
 

@@ -27,19 +27,36 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from planner.display import drafting_words
-from planner.plan import GREEDY_RULE, Plan
-from planner.schema import write_atomically
+from planner.documents.document import write_atomically
+from planner.plans.plan import Plan
+from planner.show.words import drafting_words
+from planner.verifiers.traits import GREEDY_RULE
 from profiler import discard_pieces
 from profiler.journal import Journal, Piece
 from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts
 
-from .growing_table import HEADER, RIVALS, Row, details, table
-from .growing_times import Effort, Timed, decoder_of, times_of
+from .growing_table import (
+    HEADER,
+    RIVALS,
+    Row,
+    details,
+    table,
+)
+from .growing_times import (
+    Effort,
+    Timed,
+    decoder_of,
+    times_of,
+)
 from .lead import Measured, lead
 from .marks import add_outputs, folder_beside, publish
-from .regret_times import OFTEN, TEMPERATURES, add_contests, contests_of
+from .regret_times import (
+    OFTEN,
+    TEMPERATURES,
+    add_contests,
+    contests_of,
+)
 from .truth import log_error, models
 
 DECODING_SEED = 501

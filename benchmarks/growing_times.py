@@ -14,13 +14,21 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from planner.drafting import Drafting, DynamicDrafting, HeadFile, ThresholdDrafting, TreeDrafting
-from planner.optimizer import rank_candidates
+from planner.documents.document import write_atomically
+from planner.documents.head_card import HeadFile
+from planner.documents.profile import Profile
+from planner.documents.sampling import Sampling
+from planner.optimizer.choice import rank_candidates
 from planner.optimizer.grading import Candidate
-from planner.optimizer.specdecpp import SCORES
-from planner.plan import GREEDY_RULE, Plan, Predicted
-from planner.profile import Profile, Sampling
-from planner.schema import write_atomically
+from planner.optimizer.solvers.specdecpp import SCORES
+from planner.plans.plan import Plan, Predicted
+from planner.policies.settings import (
+    Drafting,
+    DynamicDrafting,
+    ThresholdDrafting,
+    TreeDrafting,
+)
+from planner.verifiers.traits import GREEDY_RULE
 from profiler import ScoringHead, discard_pieces
 from profiler.heads import HeadSettings, make_head
 from runtime import Decoder
@@ -29,7 +37,14 @@ from runtime.heads import file_sha256, load_head, save_head
 from runtime.language_model import LanguageModel
 
 from .race import Lap, Race
-from .regret_times import OFTEN, TEMPERATURES, draft_of, one_thread, profiles_of, target_of
+from .regret_times import (
+    OFTEN,
+    TEMPERATURES,
+    draft_of,
+    one_thread,
+    profiles_of,
+    target_of,
+)
 from .truth import log_error
 
 THRESHOLDS = (0.2, 0.4, 0.6, 0.8, 0.95)

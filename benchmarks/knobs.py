@@ -24,18 +24,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from planner.drafting import Drafting
-from planner.optimizer import (
-    Played,
-    Replays,
-    StepCosts,
-    rank_candidates,
-    replays_of,
-    step_costs,
-)
+from planner.documents.document import PlannerError
+from planner.documents.profile import Profile
+from planner.documents.sampling import Sampling
+from planner.estimates.step_costs import StepCosts, step_costs
+from planner.optimizer.choice import rank_candidates
 from planner.optimizer.growing import costs_of, rate_on
-from planner.profile import Profile, Sampling
-from planner.schema import PlannerError
+from planner.policies.settings import Drafting
+from planner.replay.replays import Played, Replays, replays_of
 from runtime.embedded import load_prompts
 
 from .growing_times import best_of

@@ -15,10 +15,10 @@ import argparse
 import numpy as np
 from tqdm import tqdm
 
-from planner.drafting import GreedyDrafting, ThresholdDrafting
-from planner.growth import grower_of
-from planner.profile import Sampling
-from profiler.trees import typical_tree
+from planner.documents.sampling import Sampling
+from planner.policies import grower_of
+from planner.policies.settings import GreedyDrafting, ThresholdDrafting
+from profiler.times.shapes import typical_tree
 from runtime.embedded import load_prompts
 from runtime.policies import DraftPolicy, Grown, StaticTree
 from runtime.randomness import seeded_source

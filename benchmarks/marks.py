@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from planner.schema import PlannerError, write_atomically
+from planner.documents.document import PlannerError, write_atomically
 
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:

@@ -25,17 +25,25 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from planner.optimizer import AcceptanceLaw, frontier, optimal_acceptance
-from planner.optimizer.best_first import BestFirst
-from planner.optimizer.programme import Programme
-from planner.optimizer.reproduce import DEMO_ACCEPTANCE
-from planner.optimizer.transport import best_transport, joint_law
-from planner.schema import write_atomically
-from profiler.trees import typical_tree
-from tree_kernels.ordering import pack_ancestors, reorder
+from planner.documents.document import write_atomically
+from planner.estimates.law import AcceptanceLaw
+from planner.optimizer import frontier, optimal_acceptance
+from planner.show.papers import DEMO_ACCEPTANCE
+from planner.trees.best_first import BestFirst
+from planner.trees.programme import Programme
+from planner.verifiers.transport_lp import best_transport, joint_law
+from profiler.times.shapes import typical_tree
+from tree_kernels.host.ordering import pack_ancestors, reorder
 
 from .marks import add_outputs, replace_marked
-from .side_by_side import Row, duration, medians_ms, progress, same, table
+from .side_by_side import (
+    Row,
+    duration,
+    medians_ms,
+    progress,
+    same,
+    table,
+)
 
 ROOT = Path(__file__).parent.parent
 

@@ -45,7 +45,12 @@ from .regret_times import (
     times_file,
     times_of,
 )
-from .truth import Case, Ratio, decoded, log_error
+from .truth import (
+    Case,
+    Ratio,
+    decoded,
+    log_error,
+)
 
 KEPT = 4
 FIRST, SECOND, THIRD = 24, 64, 128

@@ -17,16 +17,22 @@ import torch
 from tqdm import tqdm
 
 from planner.cli.models import EMBEDDED, load_named
-from planner.optimizer import SOLVERS, Estimates, Limits, recorded, solve, step_costs
-from planner.optimizer.sequoia import deep_search
-from planner.plan import GREEDY_RULE, Plan
-from planner.profile import Profile, Sampling
-from planner.schema import write_atomically
-from planner.tree import Tree
+from planner.documents.document import write_atomically
+from planner.documents.profile import Profile
+from planner.documents.sampling import Sampling
+from planner.documents.tree import Tree
+from planner.estimates.evidence import recorded
+from planner.estimates.step_costs import step_costs
+from planner.optimizer import solve
+from planner.optimizer.choice import SOLVERS
+from planner.optimizer.problem import Estimates, Limits
+from planner.plans.plan import Plan
+from planner.trees.frontier import deep_search
+from planner.verifiers.traits import GREEDY_RULE
 from profiler import ScoringHead, Settings, measure_profile
-from profiler.curves import CostGrid, CostRounds, CostSweeps
 from profiler.journal import Journal
 from profiler.measure import TIMED_VERIFIERS
+from profiler.times.sweeps import CostGrid, CostRounds, CostSweeps
 from runtime.embedded import PAIRS, load_prompts
 from runtime.language_model import LanguageModel
 from runtime.machine import describe_machine
@@ -368,5 +374,5 @@ def take_turns(clocks: Sequence[StepClock], repeats: int, title: str) -> None:
 
 
 def lower_quartile(ms: np.ndarray) -> float:
-    """Of repeated times; why not their median, `planner.optimizer.cost` says."""
+    """Of repeated times; why not their median, `planner.estimates.step_costs` says."""
     return float(np.percentile(ms, 25))

@@ -27,11 +27,12 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from planner.optimizer import Traces
-from planner.optimizer.sequoia import deep_search
-from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan, TreeDrafting
-from planner.profile import Sampling
-from planner.tree import Tree
+from planner.documents.sampling import Sampling
+from planner.documents.tree import Tree
+from planner.estimates.evidence import Traces
+from planner.plans.plan import Plan, TreeDrafting
+from planner.trees.frontier import deep_search
+from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 from profiler import discard_pieces
 from profiler.acceptance import acceptance_entries, measure_acceptance, trace_texts
 from profiler.journal import Journal, Piece

@@ -3,11 +3,11 @@
 Nothing here needs torch.  The optimizer lives in `planner.optimizer`.
 """
 
-from .documents import load, save
-from .plan import Plan
-from .profile import Profile
-from .report import Report
-from .schema import PlannerError
-from .tree import Tree
+from .documents.document import PlannerError
+from .documents.profile import Profile
+from .documents.tree import Tree
+from .plans.files import load, save
+from .plans.plan import Plan
+from .plans.report import Report
 
 __all__ = ["Plan", "PlannerError", "Profile", "Report", "Tree", "load", "save"]

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
-from planner.profile import Acceptance, PromptAcceptance, Sampling
+from planner.documents.profile import Acceptance, PromptAcceptance
+from planner.documents.sampling import Sampling
+from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 from runtime.language_model import LanguageModel
 from runtime.sampling import distribution
 
-from .continuations import sample_continuations
 from .journal import Piece
 from .optimum import Optimum
+from .texts import sample_continuations
 from .traces import TRACERS, Traces
 
 

@@ -12,10 +12,14 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from planner.head import HeadCard, HeadData, HeadShape, HeadTraining
-from planner.profile import Sampling
-from planner.schema import PlannerError
-from runtime.checks import check_length, checked_prompt
+from planner.documents.document import PlannerError
+from planner.documents.head_card import (
+    HeadCard,
+    HeadData,
+    HeadShape,
+    HeadTraining,
+)
+from planner.documents.sampling import Sampling
 from runtime.decode import prompt_seed
 from runtime.heads import (
     AcceptanceHead,
@@ -31,11 +35,12 @@ from runtime.heads import (
     train,
     weights_sha256,
 )
+from runtime.inputs import check_length, checked_prompt
 from runtime.language_model import HiddenModel, LanguageModel
 from runtime.machine import describe_execution, describe_machine
 
-from .continuations import sample_continuations
 from .journal import Journal, Piece
+from .texts import sample_continuations
 
 TEXTS_AT_ONCE = 64
 """Texts that are written, labelled and kept together: what an interruption can cost."""
@@ -53,7 +58,7 @@ class HeadSettings:
     depth: int = 3
     reject_weight: float = 6.0
     mix: float | None = 0.15
-    """See `planner.head.HeadTraining`."""
+    """See `planner.documents.head_card.HeadTraining`."""
     epochs: int = 3
     batch_size: int = 32
     learning_rate: float | None = None

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as dump_arrays
 
-from planner.schema import PlannerError, write_atomically
+from planner.documents.document import PlannerError, write_atomically
 
 Piece = dict[str, np.ndarray]
 

@@ -14,20 +14,32 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from planner.drafting import HeadFile
-from planner.profile import Acceptance, Profile, Replay, Sampling
-from planner.profile_times import Costs
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
+from planner.documents.head_card import HeadFile
+from planner.documents.profile import Acceptance, Profile, Replay
+from planner.documents.sampling import Sampling
+from planner.documents.times import Costs
 from runtime.heads import AcceptanceHead
 from runtime.language_model import LanguageModel
 from runtime.machine import describe_execution, describe_machine
 
 from .acceptance import acceptance_entries, measure_acceptance, texts_of
-from .curves import NUM_SMALL, SMALL_SIZES, CostGrid, CostRounds, CostSweeps
-from .growing import chain_sizes, powers_of_two
 from .journal import Journal, Piece
 from .optimum import optimal_entries
-from .replays import Width, record_replays, replay_entry, replayed_verifiers
+from .replay.record import (
+    Width,
+    record_replays,
+    replay_entry,
+    replayed_verifiers,
+)
+from .times.growing import chain_sizes, powers_of_two
+from .times.sweeps import (
+    NUM_SMALL,
+    SMALL_SIZES,
+    CostGrid,
+    CostRounds,
+    CostSweeps,
+)
 from .traces import TRACERS
 
 TIMED_VERIFIERS = ("rrsw", *(name for name in TRACERS if name != "rrsw"))

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.profile import OptimalAcceptance, PromptOptimum, Sampling
+from planner.documents.profile import OptimalAcceptance, PromptOptimum
+from planner.documents.sampling import Sampling
 
 from .journal import Piece
 from .traces.optimal import MIN_ROWS, optimal_with_replacement, optimal_without_replacement

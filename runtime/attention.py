@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
 from tree_kernels import available, tree_attention
 
 MASKED = ("sdpa", "eager")

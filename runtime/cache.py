@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import Cache
 
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
 from tree_kernels import keep_rows_
 
 

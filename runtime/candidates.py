@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.growth.base import FEATURES, SCORE
-from planner.growth.drawn import drawn_and_features, drawn_values
+from planner.policies.compiled.drawn import drawn_and_features, drawn_values
+from planner.policies.policy import FEATURES, SCORE
 
 
 class Shown(NamedTuple):

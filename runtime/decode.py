@@ -10,12 +10,17 @@ from time import perf_counter
 import numpy as np
 from torch import Tensor, nn
 
-from planner.drafting import StoppingDrafting, TreeDrafting
-from planner.plan import Plan
-from planner.report import Report
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
+from planner.plans.plan import Plan
+from planner.plans.report import Report
+from planner.policies.settings import StoppingDrafting, TreeDrafting
 
-from .checks import check_length, check_models, checked_prompt, checked_stop_tokens
+from .inputs import (
+    check_length,
+    check_models,
+    checked_prompt,
+    checked_stop_tokens,
+)
 from .language_model import LanguageModel
 from .models import as_language_model
 from .policies import policy_of

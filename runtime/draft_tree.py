@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tree_kernels.ancestry import add_below
+from tree_kernels.host.ancestry import add_below
 
 FIRST_CAPACITY = 64
 

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from planner.profile import ModelInfo
+from planner.documents.origin import ModelInfo
 
 from .cache import RowCache
 

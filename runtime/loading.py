@@ -9,10 +9,17 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
 from tree_kernels import available
 
-from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
+from .attention import (
+    CHOICES,
+    MASKED,
+    TREE,
+    head_size,
+    register_tree_attention,
+    why_not_tree,
+)
 from .models import HuggingFaceModel
 
 _log = logging.getLogger(__name__)

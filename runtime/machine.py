@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from planner.profile import Execution, Machine
+from planner.documents.origin import Execution, Machine
 
 from .language_model import LanguageModel
 

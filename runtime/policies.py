@@ -7,14 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
-from planner.drafting import TreeDrafting
-from planner.growth import Grower, Request, grower_of
-from planner.plan import GREEDY_RULE, VERIFIER_TRAITS, Plan
-from planner.tree import Tree
+from planner.documents.tree import Tree
+from planner.plans.plan import Plan
+from planner.policies import grower_of
+from planner.policies.policy import Grower, Request
+from planner.policies.settings import TreeDrafting
+from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 
 
 class DraftPolicy(Protocol):
-    """Decides how one step's tree grows; `planner.growth.Grower` says how it is asked and told.
+    """Decides how one step's tree grows; `planner.policies.Grower` says how it is asked and told.
 
     Output stays the target's only if a decision never looks at the probability of a token that
     has been sampled and might be dropped by that decision: ask for children by place.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
 
 from .cache import RowCache
 from .language_model import LanguageModel

@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
 from tree_kernels.successive import by_inversion, by_race
 
 BLOCK = 64

@@ -8,8 +8,15 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from planner.plan import Estimate, Plan
-from planner.report import Baseline, Continuation, Measured, PhaseTimes, Report
+from planner.documents.estimate import Estimate
+from planner.plans.plan import Plan
+from planner.plans.report import (
+    Baseline,
+    Continuation,
+    Measured,
+    PhaseTimes,
+    Report,
+)
 
 from .language_model import LanguageModel
 from .machine import describe_execution, describe_machine

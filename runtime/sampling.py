@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
 
 LEAST_TEMPERATURE = 1e-30
 """Below it quotients leave float32; at it only the tokens of the very largest logit are left."""

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.growth import Request
-from planner.plan import GREEDY_RULE, VERIFIER_TRAITS
-from planner.profile import Sampling
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
+from planner.documents.sampling import Sampling
+from planner.policies.policy import Request
+from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 
 from .cache import RowCache
 from .candidates import shown

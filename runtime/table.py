@@ -8,7 +8,7 @@ from hashlib import sha256
 import torch
 from torch import Tensor
 
-from planner.profile import ModelInfo
+from planner.documents.origin import ModelInfo
 
 from .cache import RowCache
 

@@ -7,11 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import growing, growing_table, growing_times, knobs, regret, side_by_side, truth
+from benchmarks import (
+    growing,
+    growing_table,
+    growing_times,
+    knobs,
+    regret,
+    side_by_side,
+    truth,
+)
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
-from planner.drafting import ThresholdDrafting
-from planner.tree import Tree
+from planner.documents.tree import Tree
+from planner.policies.settings import ThresholdDrafting
 
 ROOT = Path(__file__).parent.parent
 TABLES = {

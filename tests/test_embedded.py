@@ -11,13 +11,20 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 import runtime.embedded
 from planner import PlannerError
-from runtime.embedded import PAIRS, corpus, load_pair, load_prompts, load_tokenizer, pair_paths
-from runtime.embedded.distil import distillation_loss, next_token_loss, write_texts
-from runtime.embedded.evaluate import perplexity
-from runtime.embedded.fit import Batches, Checkpoint, fit
-from runtime.embedded.recipe import RECIPES, Phase, Training
+from runtime.embedded import (
+    PAIRS,
+    load_pair,
+    load_prompts,
+    load_tokenizer,
+    pair_paths,
+)
 from runtime.embedded.shape import Shape
-from runtime.embedded.train import main as train_main
+from runtime.embedded.training import corpus
+from runtime.embedded.training.distil import distillation_loss, next_token_loss, write_texts
+from runtime.embedded.training.evaluate import perplexity
+from runtime.embedded.training.fit import Batches, Checkpoint, fit
+from runtime.embedded.training.recipe import RECIPES, Phase, Training
+from runtime.embedded.training.train import main as train_main
 
 FOLDER = Path(runtime.embedded.__file__).parent
 TINY = Shape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=40)

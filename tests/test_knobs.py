@@ -6,9 +6,10 @@ import pytest
 from benchmarks import knobs
 from benchmarks.growing_times import best_of
 from planner import PlannerError, Profile
-from planner.optimizer import Played, rank_candidates, replays_of, step_costs
-from planner.optimizer.cost import CHAINS
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.estimates.step_costs import CHAINS, step_costs
+from planner.optimizer.choice import rank_candidates
+from planner.replay.replays import Played, replays_of
 
 from .optimizer import factory
 from .optimizer.recorded_trees import in_profile, made_up

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 from benchmarks.growing_times import Contest, Entrant, influence_of
-from benchmarks.race import Lap, Race, StepTime, slopes, undisturbed
+from benchmarks.race import (
+    Lap,
+    Race,
+    StepTime,
+    slopes,
+    undisturbed,
+)
 from planner import Plan
-from planner.drafting import TreeDrafting
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.policies.settings import TreeDrafting
 from runtime import Decoder
-from tests.growth.settings import trees
+from tests.policies.settings import trees
 from tests.runtime.small_models import small_model
 
 PROMPTS = [[11, 42, 7], [3, 19, 5, 8]]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from planner.optimizer import acceptance_rates
-from planner.optimizer.couplings import COUPLINGS
+from planner.verifiers.rates import COUPLINGS
 from runtime.verifiers import VERIFIERS
 from tests.runtime.exact_source import law
 

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from planner import Plan, Tree
-from planner.optimizer import grade, recorded, step_costs
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.estimates.evidence import recorded
+from planner.estimates.step_costs import step_costs
+from planner.optimizer.grading import grade
+from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile
 from profiler.traces import TRACERS
 from runtime import TableModel, decode_prompts

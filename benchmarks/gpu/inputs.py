@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tree_kernels.ordering import reorder
+from tree_kernels.host.ordering import reorder
 from tree_kernels.reference import packed
 
 from .shapes import Case

@@ -10,9 +10,19 @@ import math
 import torch
 from torch import Tensor
 
-from .backend import Device, device_of, interpreted, on
+from .backend import (
+    Device,
+    device_of,
+    interpreted,
+    on,
+)
 from .checks import AttentionShape, attention_shape, score_factor
-from .configs import MAX_SPLITS, Config, choose_config, choose_splits
+from .configs import (
+    MAX_SPLITS,
+    Config,
+    choose_config,
+    choose_splits,
+)
 from .masks import TreeBlocks, power_of_two, tree_blocks
 
 LISTED_FROM = 8

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ..schema import PlannerError
+from ..documents.document import PlannerError
 
 COMMANDS = (
     "profile", "solve", "show", "decode", "export", "train-head", "reproduce", "schema",

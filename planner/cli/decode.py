@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..plan import Plan
+from ..plans.plan import Plan
 from .options import (
     SEED,
     deliver,
@@ -67,8 +67,13 @@ def command(
 
     from runtime import decode_prompts
 
-    from ..display import render
-    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
+    from ..show.document_text import render
+    from .models import (
+        is_embedded,
+        load_named,
+        load_tokenizer_of,
+        pair_names,
+    )
     from .texts import encode, prompt_ids
 
     if threads is not None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..plan import Plan
-from ..profile import Profile
-from ..schema import PlannerError, read_json, write_atomically
+from ..documents.document import PlannerError, read_json, write_atomically
+from ..documents.profile import Profile
+from ..plans.plan import Plan
 from .options import output_option, say
 
 ENGINES = (
@@ -47,8 +47,8 @@ def command(
     source = profile or _profile_beside(decision, plan)
     facts = None if source is None else Profile.load(source)
 
-    from ..display import exported
     from ..export import export
+    from ..show.exported import exported
 
     result = export(decision, engine, profile=facts, draft=draft)
     if output is None:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..drafting import HeadFile, head_of
-from ..plan import Plan
-from ..profile import Sampling
-from ..schema import PlannerError
+from ..documents.document import PlannerError
+from ..documents.head_card import HeadFile
+from ..documents.sampling import Sampling
+from ..plans.plan import Plan
+from ..policies.settings import head_of
 
 if TYPE_CHECKING:
     from profiler import ScoringHead

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..plan import Plan
-from ..schema import PlannerError
+from ..documents.document import PlannerError
+from ..plans.plan import Plan
 
 if TYPE_CHECKING:
     from runtime.language_model import LanguageModel

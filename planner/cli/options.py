@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from ..documents import save
-from ..plan import Plan
-from ..profile import Profile
-from ..report import Report
-from ..schema import check_writable
+from ..documents.document import check_writable
+from ..documents.profile import Profile
+from ..plans.files import save
+from ..plans.plan import Plan
+from ..plans.report import Report
 
 
 class Number(click.FloatRange):

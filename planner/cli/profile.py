@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..profile_arrays import check_place
+from ..documents.arrays import check_place
 from .options import (
     SEED,
     Number,
@@ -90,9 +90,14 @@ def command(
 
     from profiler import Settings, discard_pieces, measure_profile
 
-    from ..profile import Sampling
+    from ..documents.sampling import Sampling
     from .heads import scoring_heads
-    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
+    from .models import (
+        is_embedded,
+        load_named,
+        load_tokenizer_of,
+        pair_names,
+    )
     from .texts import prompt_ids
 
     if output is not None:

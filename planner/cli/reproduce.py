@@ -15,6 +15,6 @@ def command(num_pairs: int) -> None:
 
     Each is printed beside the published figures; exit code 1 if one does not hold.
     """
-    from ..optimizer.reproduce import main
+    from ..show.papers import main
 
     raise SystemExit(main(["--num-pairs", str(num_pairs)]))

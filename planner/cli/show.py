@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..documents import load
-from ..profile import Profile
-from ..schema import check_writable
+from ..documents.document import check_writable
+from ..documents.profile import Profile
+from ..plans.files import load
 from .options import say
 
 
@@ -40,19 +40,20 @@ def command(
     if not (isinstance(content, Profile) and png is None):
         _refuse_conditions(conditions)
     if png is not None:
-        from ..figures import FIGURES, save_png
+        from ..show.figures import FIGURES, save_png
 
         save_png(FIGURES[type(content)](content), png)
         say(f"wrote {png}")
         return
 
-    from ..display import printed, render, show_profile
+    from ..show.document_text import render, show_profile
+    from ..show.tables import printed
 
     if not isinstance(content, Profile):
         click.echo(render(content))
         return
 
-    from .outlook import outlook
+    from ..show.outlook import outlook
 
     parts = outlook(content, temperature=temperature, batch_size=batch_size, context=context)
     click.echo(printed([show_profile(content), *parts]))
@@ -70,12 +71,12 @@ def _show_head(path: Path, png: Path | None) -> None:
 
     card = load_card(path)
     if png is None:
-        from ..display import render_head
+        from ..show.head_text import render_head
 
         click.echo(render_head(card))
         return
-    from ..figures import save_png
-    from ..figures_head import head_figure
+    from ..show.figures import save_png
+    from ..show.head_figures import head_figure
 
     save_png(head_figure(card), png)
     say(f"wrote {png}")

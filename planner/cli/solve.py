@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..profile import Profile
+from ..documents.profile import Profile
 from .options import deliver, output_option, say
 
 TOO_WIDE = 1.5
@@ -41,8 +41,10 @@ def command(
     """Choose the fastest plan under the costs and acceptance measured in PROFILE."""
     facts = Profile.load(profile)
 
-    from ..display import summary, watched
-    from ..optimizer import priced_thresholds, solve
+    from ..optimizer import solve
+    from ..show.progress import watched
+    from ..show.thresholds import priced_thresholds
+    from ..show.words import summary
     from .heads import head_beside
 
     with watched("plans") as doing:

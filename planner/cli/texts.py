@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..prompts import Prompt, read_prompts
-from ..schema import PlannerError
+from ..documents.document import PlannerError
+from ..documents.prompts import Prompt, read_prompts
 
 EMBEDDED_PREFIX = "embedded/"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..profile import Sampling
+from ..documents.sampling import Sampling
 from .options import (
     SEED,
     Number,
@@ -110,8 +110,13 @@ def command(
     from profiler.heads import HeadSettings, make_head
     from runtime.heads import file_sha256, save_head
 
-    from ..display import render_head
-    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
+    from ..show.head_text import render_head
+    from .models import (
+        is_embedded,
+        load_named,
+        load_tokenizer_of,
+        pair_names,
+    )
     from .texts import prompt_ids
 
     if threads is not None:
@@ -142,8 +147,8 @@ def command(
     discard_pieces(output)
     say(f"wrote {output}")
     if png is not None:
-        from ..figures import save_png
-        from ..figures_head import head_figure
+        from ..show.figures import save_png
+        from ..show.head_figures import head_figure
 
         save_png(head_figure(card), png)
         say(f"wrote {png}")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..plan import Plan
-from ..profile import Profile
-from ..schema import PlannerError
+from ..documents.document import PlannerError
+from ..documents.profile import Profile
+from ..plans.plan import Plan
 from .chains import HuggingFace, LlamaCpp
 from .paths import Paths
 from .sglang import Sglang, SglangAdaptive, SglangTimes

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ..drafting import ConfidentDrafting, DynamicDrafting
+from ..policies.settings import ConfidentDrafting, DynamicDrafting
 from .settings import as_flags, as_json
 from .task import Export, Task
-from .ways import ASSISTED_CHAIN, CONFIDENT_CHAIN, DRAWN_CHAIN, MATCHED_CHAIN
+from .ways import (
+    ASSISTED_CHAIN,
+    CONFIDENT_CHAIN,
+    DRAWN_CHAIN,
+    MATCHED_CHAIN,
+)
 
 
 class HuggingFace:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
-from ..tree import Tree
+from ..documents.tree import Tree
 
 Schedule = Sequence[tuple[int, int]]
 """(batch size, tokens to draft), by batch size; each holds down to the size before it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..optimizer import step_costs
-from ..schema import PlannerError
-from ..tree import Tree
+from ..documents.document import PlannerError
+from ..documents.tree import Tree
+from ..estimates.step_costs import step_costs
 from .settings import HEADS_NOTE, as_flags, as_json
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, matched_tree

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..drafting import Drafting
-from ..optimizer import rank_candidates, replays_of, sampling_at, step_costs
-from ..plan import GREEDY_RULE, Plan, Predicted
-from ..profile import Profile
-from ..profile_times import Costs
-from ..schema import PlannerError
+from ..documents.document import PlannerError
+from ..documents.profile import Profile
+from ..documents.times import Costs
+from ..estimates.step_costs import step_costs
+from ..optimizer.choice import rank_candidates, sampling_at
+from ..plans.plan import Plan, Predicted
+from ..policies.settings import Drafting
+from ..replay.replays import replays_of
+from ..verifiers.traits import GREEDY_RULE
 from .settings import Schedule
 from .ways import Way
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from ..tree import Tree
-from .settings import HEADS_NOTE, Schedule, one_length, ranges
+from ..documents.tree import Tree
+from .settings import (
+    HEADS_NOTE,
+    Schedule,
+    one_length,
+    ranges,
+)
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, matched_tree
 

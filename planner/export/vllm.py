@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..schema import PlannerError
-from .settings import as_json, by_position, one_length, ranges, rank_paths
+from ..documents.document import PlannerError
+from .settings import (
+    as_json,
+    by_position,
+    one_length,
+    ranges,
+    rank_paths,
+)
 from .task import Choice, Export, Task
-from .ways import DRAWN_CHAIN, MATCHED_CHAIN, Way, matched_tree
+from .ways import (
+    DRAWN_CHAIN,
+    MATCHED_CHAIN,
+    Way,
+    matched_tree,
+)
 
 DRAFT_SAMPLING = {MATCHED_CHAIN: "greedy", DRAWN_CHAIN: "probabilistic"}
 

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import hypot
 
-from ..drafting import ConfidentDrafting, Drafting, DynamicDrafting, TreeDrafting
-from ..optimizer import StepCosts, Time
-from ..optimizer.cost import speedup
+from ..documents.tree import Tree
+from ..estimates.step_costs import StepCosts, Time, speedup
 from ..optimizer.grading import Candidate
-from ..tree import Tree
+from ..policies.settings import (
+    ConfidentDrafting,
+    Drafting,
+    DynamicDrafting,
+    TreeDrafting,
+)
 
 PLAIN_WITH_ONE_CHILD = {"chain", "rrs", "rrsw", "kseq", "spechub", "lookahead"}
 """Verifiers that are plain speculative sampling where no node has two children."""

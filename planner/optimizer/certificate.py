@@ -51,8 +51,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .cost import StepCosts
-from .law import AcceptanceLaw
+from ..estimates.law import AcceptanceLaw
+from ..estimates.step_costs import StepCosts
 from .problem import Limits
 
 _EPS = float(np.finfo(np.float64).eps)

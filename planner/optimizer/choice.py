@@ -16,25 +16,32 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ..drafting import GrownDrafting
-from ..plan import GREEDY_RULE, VERIFIER_TRAITS, MadeFrom, Plan
-from ..profile import Acceptance, Profile, Sampling
-from ..schema import PlannerError
-from ..tree import Tree
-from .acceptance import Evidence, recorded
-from .baselines import ChainSolver, IndependentSolver, KarySolver
+from ..documents.arguments import count
+from ..documents.document import PlannerError
+from ..documents.profile import Acceptance, Profile
+from ..documents.sampling import Sampling
+from ..documents.tree import Tree
+from ..estimates.evidence import Evidence, recorded
+from ..estimates.law import AcceptanceLaw
+from ..estimates.step_costs import StepCosts, step_costs
+from ..plans.plan import MadeFrom, Plan
+from ..policies.settings import GrownDrafting
+from ..replay.replays import Replays, replays_of
+from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 from .certificate import upper_bound
-from .checks import count
-from .cost import StepCosts, step_costs
-from .dyspec import DySpecSolver
 from .grading import Candidate, grade, grade_grown
 from .growing import GrowingSolver, GrowthEstimates, costs_of
-from .law import AcceptanceLaw
-from .price import PriceSolver
 from .problem import Estimates, Limits, Solver
-from .replay import Replays, replays_of
-from .solver_sequoia import NarrowSolver, SequoiaSolver
-from .specdecpp import AssistedSolver, ConfidentSolver, SpecDecSolver, TunedAssistedSolver
+from .solvers.baselines import ChainSolver, IndependentSolver, KarySolver
+from .solvers.dyspec import DySpecSolver
+from .solvers.pricing import PriceSolver
+from .solvers.sequoia import NarrowSolver, SequoiaSolver
+from .solvers.specdecpp import (
+    AssistedSolver,
+    ConfidentSolver,
+    SpecDecSolver,
+    TunedAssistedSolver,
+)
 
 SOLVERS: dict[str, Solver] = {
     "chain": ChainSolver(),

@@ -20,14 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..drafting import Drafting, TreeDrafting
-from ..plan import Estimate, Predicted, PredictedSteps
-from ..tree import Tree
-from .acceptance import Evidence
-from .bootstrap import interval
-from .cost import StepCosts, speedup
-from .estimates import around, product, relative
-from .replay import Played, Replays
+from ..documents.estimate import Estimate
+from ..documents.tree import Tree
+from ..estimates.bootstrap import interval
+from ..estimates.evidence import Evidence
+from ..estimates.intervals import around, product, relative
+from ..estimates.step_costs import StepCosts, speedup
+from ..plans.plan import Predicted, PredictedSteps
+from ..policies.settings import Drafting, TreeDrafting
+from ..replay.replays import Played, Replays
 
 EXACTLY_ONE = Estimate(value=1.0, low=1.0, high=1.0)
 

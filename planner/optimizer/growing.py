@@ -14,10 +14,15 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ..drafting import Drafting, GrownDrafting, grows_chains, head_of
-from .cost import CHAINS, StepCosts
+from ..estimates.step_costs import CHAINS, StepCosts
+from ..policies.settings import (
+    Drafting,
+    GrownDrafting,
+    grows_chains,
+    head_of,
+)
+from ..replay.replays import Played, Replays, covers
 from .problem import Limits
-from .replay import Played, Replays, covers
 
 Grown = TypeVar("Grown", bound=GrownDrafting)
 

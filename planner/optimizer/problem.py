@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..tree import Tree
-from .cost import StepCosts
-from .law import AcceptanceLaw
+from ..documents.tree import Tree
+from ..estimates.law import AcceptanceLaw
+from ..estimates.step_costs import StepCosts
 
 
 @dataclass(frozen=True)

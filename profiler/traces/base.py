@@ -7,7 +7,7 @@ returns, for N positions at once,
     expected  float32 [N, num_ranks]   a_r
     emitted   float32 [N, num_ranks]   a_r(y) / p(y) = P(rank r was accepted | y was emitted)
 
-(A column per rank; where siblings matter, per number of siblings and rank, see `planner.profile`.)
+(A column per rank; where siblings matter, per number of siblings and rank, see the profile.)
 The second is what a walk along an emitted text needs: given the text, it says with which
 probability a tree's child of rank r carried it on.  Where the law depends on which tokens were
 rejected before, rejections are drawn from their exact law instead of counted (a Rao-Blackwell

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from .base import TINY, Rank, drawn, exhausted_to_uniform
+from .base import (
+    TINY,
+    Rank,
+    drawn,
+    exhausted_to_uniform,
+)
 
 SWEEPS = 8
 """As in `runtime.verifiers.distinct`."""

@@ -1,7 +1,7 @@
 """The small real model pair that ships with Espalier: a Llama target and two one-layer drafts.
 
-They were trained on Python source by `python -m runtime.embedded.train`; README.md says how well
-they do. Weights are stored in float16; nothing is read before a function here is called.
+They were trained on Python source by `make train`; README.md says how well they do.  Weights are
+stored in float16; nothing is read before a function here is called.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def _existing(name: str) -> Path:
     if not path.exists():
         raise PlannerError(
             f"the embedded models lack {name}; restore runtime/embedded from the repository or run "
-            "`python -m runtime.embedded.train`"
+            "`python -m runtime.embedded.training.train`"
         )
     return path

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
 
 from ..language_model import HiddenModel, LanguageModel
 from ..randomness import Source

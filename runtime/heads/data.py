@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.profile import Sampling
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
+from planner.documents.sampling import Sampling
 
 from ..language_model import HiddenModel, LanguageModel
 from ..randomness import Source, seeded_source

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.head import (
+from planner.documents.document import PlannerError
+from planner.documents.estimate import Estimate
+from planner.documents.head_card import (
     STOPPING_RULES,
     CalibrationBin,
     HeadEvaluation,
@@ -16,9 +18,7 @@ from planner.head import (
     StoppingCurve,
     StoppingPoint,
 )
-from planner.plan import Estimate
-from planner.profile import Sampling
-from planner.schema import PlannerError
+from planner.documents.sampling import Sampling
 
 from ..language_model import HiddenModel, LanguageModel
 from ..randomness import seeded_source

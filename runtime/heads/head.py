@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from planner.head import HeadShape
+from planner.documents.head_card import HeadShape
 
 
 class ResidualBlock(nn.Module):

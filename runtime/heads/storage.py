@@ -12,9 +12,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 from torch import Tensor
 
-from planner.head import HeadCard
-from planner.profile import ModelInfo, Sampling
-from planner.schema import PlannerError, write_atomically
+from planner.documents.document import PlannerError, write_atomically
+from planner.documents.head_card import HeadCard
+from planner.documents.origin import ModelInfo
+from planner.documents.sampling import Sampling
 
 from .head import AcceptanceHead
 

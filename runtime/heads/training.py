@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from planner.head import HeadShape, HeadTraining
-from planner.schema import write_atomically
+from planner.documents.document import write_atomically
+from planner.documents.head_card import HeadShape, HeadTraining
 
 from ..language_model import HiddenModel
 from .data import LabelledText, training_rows

@@ -15,7 +15,12 @@ from __future__ import annotations
 from .base import Random, Rule, Verifier
 from .distinct import LookAhead, RecursiveRejection
 from .fixed import MostProbable
-from .independent import Chain, IndependentRejection, Naive, SequentialSelection
+from .independent import (
+    Chain,
+    IndependentRejection,
+    Naive,
+    SequentialSelection,
+)
 from .spechub import SpecHub
 
 __all__ = ["VERIFIERS", "MostProbable", "Random", "RecursiveRejection", "Rule", "Verifier"]

@@ -7,8 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from planner.plan import VERIFIER_TRAITS, VerifierTraits
-from planner.schema import PlannerError
+from planner.documents.document import PlannerError
+from planner.verifiers.traits import VERIFIER_TRAITS, VerifierTraits
 
 from ..randomness import Source
 

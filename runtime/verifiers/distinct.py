@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from ..randomness import Source, source_of
-from .base import Random, Rule, normalised, sampled, tried
+from .base import (
+    Random,
+    Rule,
+    normalised,
+    sampled,
+    tried,
+)
 
 SWEEPS = 8
 """Most sweeps of the water-filling of `LookAhead`: the law that profiles and planning describe."""

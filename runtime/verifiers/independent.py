@@ -7,10 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tree_kernels.selection import selection_factor
+from tree_kernels.host.selection import selection_factor
 
 from ..randomness import source_of
-from .base import Random, Rule, normalised, sampled, tried
+from .base import (
+    Random,
+    Rule,
+    normalised,
+    sampled,
+    tried,
+)
 
 
 class _Independent(Rule):

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 from ..randomness import source_of
-from .base import Random, Rule, normalised, sampled
+from .base import (
+    Random,
+    Rule,
+    normalised,
+    sampled,
+)
 from .independent import Chain
 
 

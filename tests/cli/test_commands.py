@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from planner import Plan, Profile, Report, load
+from planner import (
+    Plan,
+    Profile,
+    Report,
+    load,
+)
 from planner.cli import COMMANDS, main
 from planner.cli.models import pair_names
-from planner.plan import MadeFrom
-from planner.profile import ModelInfo
+from planner.documents.origin import ModelInfo
+from planner.plans.plan import MadeFrom
 
 ROOT = Path(__file__).parent.parent.parent
 QUICK = ("--max-nodes", "6", "--repeats", "2", "--num-prompts", "3", "--num-tokens", "12")

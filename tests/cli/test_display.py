@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner import Plan, Profile, Report
-from planner.display import render
 from planner.optimizer import solve
-from planner.report import Baseline
-from tests.vocabulary import samples
+from planner.plans.report import Baseline
+from planner.show.document_text import render
+from tests.documents import samples
 
 from .profiles import two_verifiers
 

@@ -9,23 +9,25 @@ from scipy.special import stdtrit
 
 from planner import Plan, Tree
 from planner.cli import main
-from planner.cli.outlook import contenders, outlook
-from planner.display import certificate, printed, render, summary
-from planner.figures import plan_figure
-from planner.optimizer import (
-    acceptance_by_rank,
-    compare,
+from planner.documents.profile import OptimalAcceptance, PromptOptimum
+from planner.documents.sampling import Sampling
+from planner.estimates.evidence import recorded
+from planner.estimates.step_costs import step_costs
+from planner.optimizer import solve
+from planner.optimizer.choice import (
     contests,
-    grade,
     rank_candidates,
     ranked,
-    recorded,
     sampling_at,
-    share_of_optimum,
-    solve,
-    step_costs,
 )
-from planner.profile import OptimalAcceptance, PromptOptimum, Sampling
+from planner.optimizer.grading import grade
+from planner.show.attained import acceptance_by_rank, share_of_optimum
+from planner.show.comparison import compare
+from planner.show.document_text import render
+from planner.show.figures import plan_figure
+from planner.show.outlook import contenders, outlook
+from planner.show.tables import printed
+from planner.show.words import certificate, summary
 from tests.optimizer import factory
 
 from .profiles import SMALL, two_verifiers, vectors

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.display import watched
+from planner.show.progress import watched
 
 
 @pytest.mark.parametrize("terminal", [False, True])

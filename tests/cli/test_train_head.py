@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from planner import Plan, Profile
 from planner.cli import main
 from planner.cli.heads import head_beside
-from planner.drafting import StoppingDrafting
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.policies.settings import StoppingDrafting
 from runtime.embedded import load_pair
 from runtime.heads import load_card, load_head
 from runtime.models import HuggingFaceModel

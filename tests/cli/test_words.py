@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planner.display import drafting_words
-from planner.drafting import DynamicDrafting, TreeDrafting
-from tests.growth.settings import chains, trees
+from planner.policies.settings import DynamicDrafting, TreeDrafting
+from planner.show.words import drafting_words
+from tests.policies.settings import chains, trees
 
 GROWN = trees(12, 3) | chains(6)
 

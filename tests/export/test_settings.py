@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from planner import Tree
+from planner.estimates.law import AcceptanceLaw
 from planner.export import sglang, trtllm
-from planner.export.settings import as_flags, as_json, by_position, ranges, rank_paths
+from planner.export.settings import (
+    as_flags,
+    as_json,
+    by_position,
+    ranges,
+    rank_paths,
+)
 from planner.export.trtllm import as_yaml
-from planner.optimizer.law import AcceptanceLaw
 
 #     0
 #    / \

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from planner import Plan, PlannerError
-from planner.drafting import ConfidentDrafting, DynamicDrafting, TreeDrafting
+from planner.documents.sampling import Sampling
 from planner.export import ENGINES, export
 from planner.export.ways import PLAIN_WITH_ONE_CHILD
 from planner.optimizer import acceptance_rates, solve
-from planner.profile import Sampling
+from planner.policies.settings import ConfidentDrafting, DynamicDrafting, TreeDrafting
 
 from .made_up import CHAINS, flags
 

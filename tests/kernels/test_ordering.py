@@ -9,7 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from tree_kernels.ordering import ORDERS, num_blocks, pack_ancestors, reorder
+from tree_kernels.host.ordering import (
+    ORDERS,
+    num_blocks,
+    pack_ancestors,
+    reorder,
+)
 
 SIZES = (1, 2, 7, 31, 32, 33, 63, 100, 257)
 
@@ -187,7 +192,7 @@ def test_orders_are_the_same_without_numba():
     tree = random_tree(np.random.default_rng(5), 100)
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from tree_kernels.ordering import ORDERS, num_blocks, reorder\n"
+        "from tree_kernels.host.ordering import ORDERS, num_blocks, reorder\n"
         f"tree = {tree.tolist()}\n"
         "print([reorder(tree, order).nodes.tolist() for order in ORDERS], num_blocks(tree))"
     )

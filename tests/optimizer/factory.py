@@ -6,17 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import (
-    Acceptance,
-    Execution,
-    Machine,
-    ModelInfo,
-    Profile,
-    PromptAcceptance,
-    Sampling,
-)
-from planner.profile_times import Costs, Curve, GrowingTimes
+from planner.documents.origin import Execution, Machine, ModelInfo
+from planner.documents.profile import Acceptance, Profile, PromptAcceptance
+from planner.documents.sampling import Sampling
+from planner.documents.times import Costs, Curve, GrowingTimes
+from planner.verifiers.traits import VERIFIER_TRAITS
 
 MACHINE = Machine(
     platform="test",

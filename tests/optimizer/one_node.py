@@ -197,7 +197,7 @@ def hub_as_printed(p, q, drafts) -> Outcomes:
 
 
 def pair_lookahead(p, q, drafts) -> Outcomes:
-    """Two children at a time, decided as in planner.optimizer.lookahead."""
+    """Two children at a time, decided as in planner.verifiers.lookahead_rates."""
     target, draft, alive = p, q, 1.0
     for rank in range(0, len(drafts) - 1, 2):
         a, y = drafts[rank : rank + 2]

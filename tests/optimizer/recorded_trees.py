@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.drafting import HeadFile
-from planner.optimizer import Replays
-from planner.optimizer.replay_walk import Recorded
-from planner.profile import Replay, ReplayedPrompt, Sampling
+from planner.documents.head_card import HeadFile
+from planner.documents.profile import Replay, ReplayedPrompt
+from planner.documents.sampling import Sampling
+from planner.replay.recorded import Recorded
+from planner.replay.replays import Replays
 
 LEVELS = 24
 HEAD = HeadFile(file="head.safetensors", sha256="0" * 64)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from planner import PlannerError, Tree
-from planner.optimizer import PromptMeans, Traces, expected_tokens, recorded
+from planner.estimates.evidence import PromptMeans, Traces, recorded
+from planner.optimizer import expected_tokens
 
 from . import factory
 from .twins import all_trees, product_sum, rounds_by_dictionary

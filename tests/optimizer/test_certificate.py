@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from planner import Tree
-from planner.optimizer import Limits, certificate, step_costs
+from planner.estimates.law import AcceptanceLaw
+from planner.estimates.step_costs import step_costs
+from planner.optimizer import certificate
 from planner.optimizer.certificate import upper_bound
-from planner.optimizer.law import AcceptanceLaw
+from planner.optimizer.problem import Limits
 
 from . import factory
 from .twins import all_trees

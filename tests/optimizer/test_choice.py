@@ -4,21 +4,15 @@ import numpy as np
 import pytest
 
 from planner import Plan, PlannerError, Tree
-from planner.optimizer import (
-    NO_SOLVER,
-    SOLVERS,
-    AcceptanceLaw,
-    Estimates,
-    Limits,
-    expected_tokens,
-    rank_candidates,
-    recorded,
-    solve,
-    step_costs,
-)
-from planner.optimizer.baselines import BruteSolver
-from planner.optimizer.best_first import BestFirst
-from planner.plan import VERIFIER_TRAITS
+from planner.estimates.evidence import recorded
+from planner.estimates.law import AcceptanceLaw
+from planner.estimates.step_costs import step_costs
+from planner.optimizer import expected_tokens, solve
+from planner.optimizer.choice import NO_SOLVER, SOLVERS, rank_candidates
+from planner.optimizer.problem import Estimates, Limits
+from planner.optimizer.solvers.baselines import BruteSolver
+from planner.trees.best_first import BestFirst
+from planner.verifiers.traits import VERIFIER_TRAITS
 
 from . import factory
 from .choosing import VECTOR, made, random_traces

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from planner import PlannerError, Tree
-from planner.optimizer import step_costs
-from planner.optimizer.cost import CHAINS, speedup
-from planner.plan import Estimate
+from planner.documents.estimate import Estimate
+from planner.estimates.step_costs import CHAINS, speedup, step_costs
 
 from . import factory
 

@@ -8,13 +8,21 @@ import pytest
 from scipy.optimize import linprog
 
 from planner import PlannerError
-from planner.optimizer import acceptance_rates, lookahead, optimal_acceptance, rejection
-from planner.optimizer.couplings import COUPLINGS, estimated_acceptance, most_children
-from planner.optimizer.rejection import _second_rate
-from planner.optimizer.transport import best_transport, joint_law
-from planner.plan import VERIFIER_TRAITS
+from planner.optimizer import acceptance_rates, optimal_acceptance
+from planner.verifiers import lookahead_rates as lookahead
+from planner.verifiers import rrsw_rates as rejection
+from planner.verifiers.rates import COUPLINGS, estimated_acceptance, most_children
+from planner.verifiers.rrsw_rates import _second_rate
+from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers.transport_lp import best_transport, joint_law
 
-from .twins import FAMILIES, family, law_of_children, pairs, rrsw_by_enumeration
+from .twins import (
+    FAMILIES,
+    family,
+    law_of_children,
+    pairs,
+    rrsw_by_enumeration,
+)
 
 EPS = np.finfo(float).eps
 
@@ -259,7 +267,7 @@ def test_all_tokens_as_children_cannot_miss():
 
 def test_second_child_by_quadrature_is_the_closed_form():
     """The clocks hold for k = 2 as well; cut off at s = 1e-4 they then miss up to 1e-12 / 2."""
-    from planner.optimizer.transport_bound import _fill_inside, _inside_without_replacement
+    from planner.verifiers.transport import _fill_inside, _inside_without_replacement
 
     q = np.sort(np.random.default_rng(0).dirichlet(np.ones(100)))[::-1].copy()
     outside = np.append(np.cumsum(q[:0:-1])[::-1], 0.0)

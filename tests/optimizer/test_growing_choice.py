@@ -6,24 +6,29 @@ import numpy as np
 import pytest
 
 from planner import Plan, PlannerError
-from planner.drafting import GreedyDrafting, TreeDrafting
-from planner.optimizer import (
+from planner.estimates.step_costs import step_costs
+from planner.optimizer import solve
+from planner.optimizer.choice import (
     GROWING_SOLVERS,
     NO_SOLVER,
     SOLVERS,
-    GrowthEstimates,
-    Played,
-    compare,
     contests,
-    priced_thresholds,
     rank_candidates,
     ranked,
-    solve,
-    step_costs,
 )
-from planner.optimizer.dyspec import THRESHOLDS, worthwhile_sizes
-from planner.optimizer.price import LOOKAHEADS, NODE_PRICES, priced, within
+from planner.optimizer.growing import GrowthEstimates
 from planner.optimizer.problem import Limits
+from planner.optimizer.solvers.dyspec import THRESHOLDS, worthwhile_sizes
+from planner.optimizer.solvers.pricing import (
+    LOOKAHEADS,
+    NODE_PRICES,
+    priced,
+    within,
+)
+from planner.policies.settings import GreedyDrafting, TreeDrafting
+from planner.replay.replays import Played
+from planner.show.comparison import compare
+from planner.show.thresholds import priced_thresholds
 
 from . import factory
 from .choosing import made, random_traces

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from planner import PlannerError, Tree
-from planner.optimizer import AcceptanceLaw, Traces, recorded
-from planner.optimizer.bootstrap import differ
-from planner.optimizer.programme import Programme
-from planner.optimizer.sequoia import deep_search, search
+from planner.estimates.bootstrap import differ
+from planner.estimates.evidence import Traces, recorded
+from planner.estimates.law import AcceptanceLaw
+from planner.trees.frontier import deep_search, search
+from planner.trees.programme import Programme
 
 from . import factory
 from .test_acceptance import TREES, random_text

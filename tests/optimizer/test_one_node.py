@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planner.optimizer import acceptance_rates
-from planner.optimizer.couplings import COUPLINGS, most_children
+from planner.verifiers.rates import COUPLINGS, most_children
 
 from .one_node import PLANTED, RULES, one_node
 from .twins import pairs

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.optimizer.price_tables import KNOTS, RANKS, fitted_tables, non_decreasing, tried
+from planner.replay.chance_tables import (
+    KNOTS,
+    RANKS,
+    fitted_tables,
+    non_decreasing,
+    tried,
+)
 
 from .recorded_trees import made_up
 

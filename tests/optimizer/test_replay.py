@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from planner import PlannerError, Tree
-from planner.drafting import (
+from planner.estimates.step_costs import step_costs
+from planner.policies import grower_of
+from planner.policies.settings import (
     ConfidentDrafting,
     DynamicDrafting,
     GreedyDrafting,
@@ -15,10 +17,9 @@ from planner.drafting import (
     ThresholdDrafting,
     TreeDrafting,
 )
-from planner.growth import grower_of
-from planner.optimizer import Played, step_costs
-from planner.optimizer.replay_rounds import PLAYED, play
-from planner.optimizer.replay_walk import Tally
+from planner.replay.recorded import Tally
+from planner.replay.replays import Played
+from planner.replay.rounds import PLAYED, play
 
 from . import factory
 from .recorded_trees import HEAD, made_up

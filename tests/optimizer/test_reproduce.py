@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planner.optimizer import reproduce
+from planner.show import papers as reproduce
 
 
 def test_table_4_comes_out():

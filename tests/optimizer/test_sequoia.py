@@ -9,11 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import PlannerError
-from planner.optimizer import AcceptanceLaw, best_tree, expected_tokens, frontier
-from planner.optimizer.best_first import BestFirst
-from planner.optimizer.programme import Programme
+from planner.estimates.law import AcceptanceLaw
+from planner.optimizer import best_tree, expected_tokens, frontier
+from planner.trees.best_first import BestFirst
+from planner.trees.programme import Programme
 
-from .twins import all_trees, best_by_recursion, catalan, product_sum
+from .twins import (
+    all_trees,
+    best_by_recursion,
+    catalan,
+    product_sum,
+)
 
 EPS = np.finfo(float).eps
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "sequoia_demo_acceptance.json"

@@ -7,7 +7,7 @@ import pytest
 
 from planner import PlannerError
 from planner.optimizer import acceptance_rates, optimal_acceptance
-from planner.optimizer.transport import (
+from planner.verifiers.transport_lp import (
     LAWS,
     best_transport,
     cut_value,

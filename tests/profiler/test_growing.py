@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from planner.growth.greedy import Greedy
-from planner.growth.stopping import Stopping
-from planner.profile import Sampling
-from profiler import growing
-from profiler.curves import CostGrid, CostSweeps
+from planner.documents.sampling import Sampling
+from planner.policies.greedy import Greedy
+from planner.policies.stopping import Stopping
+from profiler.times import growing
+from profiler.times.sweeps import CostGrid, CostSweeps
 from runtime import TableModel, session
 
 V = 6

@@ -7,16 +7,21 @@ import pytest
 import torch
 
 from planner import PlannerError, load
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, discard_pieces, measure_profile
-from profiler import curves as curves_module
 from profiler import measure as measure_module
-from profiler.continuations import one_by_one, sample_continuations
-from profiler.curves import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
 from profiler.journal import Journal
+from profiler.texts import one_by_one, sample_continuations
+from profiler.times import sweeps as curves_module
+from profiler.times.shapes import broom, grid, typical_tree
+from profiler.times.sweeps import (
+    NUM_ALONE,
+    NUM_SMALL,
+    CostRounds,
+    CostSweeps,
+)
 from profiler.traces import TRACERS
-from profiler.trees import broom, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
 

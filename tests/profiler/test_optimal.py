@@ -7,13 +7,19 @@ import pytest
 import torch
 
 from planner import load
+from planner.documents.profile import Acceptance, family_columns
+from planner.documents.sampling import Sampling
 from planner.optimizer import optimal_acceptance
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Acceptance, Sampling, family_columns
+from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile
 from profiler import optimum as optimum_module
 from profiler.acceptance import measure_acceptance
-from profiler.optimum import Optimum, evenly_spaced, num_chosen, optimal_entries
+from profiler.optimum import (
+    Optimum,
+    evenly_spaced,
+    num_chosen,
+    optimal_entries,
+)
 from profiler.traces import TRACERS, optimal
 from profiler.traces.base import MAX_ELEMENTS
 from profiler.traces.optimal import optimal_with_replacement, optimal_without_replacement

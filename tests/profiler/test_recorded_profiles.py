@@ -7,16 +7,18 @@ import pytest
 import torch
 
 from planner import Plan, PlannerError, load
-from planner.drafting import TreeDrafting
-from planner.optimizer import Played, recorded, replays_of, step_costs
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Sampling
-from planner.profile_arrays import ReplayArrays
-from planner.tree import Tree
+from planner.documents.arrays import ReplayArrays
+from planner.documents.sampling import Sampling
+from planner.documents.tree import Tree
+from planner.estimates.evidence import recorded
+from planner.estimates.step_costs import step_costs
+from planner.policies.settings import TreeDrafting
+from planner.replay.replays import Played, replays_of
+from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile
-from profiler.continuations import sample_continuations
-from profiler.replay_draws import DRAWS
-from profiler.replays import Width, record_replays
+from profiler.replay.draws import DRAWS
+from profiler.replay.record import Width, record_replays
+from profiler.texts import sample_continuations
 from runtime.randomness import TorchSource
 
 from .test_replays import GREEDY, SAMPLING, table

@@ -9,18 +9,23 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from planner.drafting import GreedyDrafting, StoppingDrafting, TreeDrafting
-from planner.growth import grower_of
-from planner.optimizer import replays_of
-from planner.optimizer.replay import Replays
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.policies import grower_of
+from planner.policies.settings import GreedyDrafting, StoppingDrafting, TreeDrafting
+from planner.replay.replays import Replays, replays_of
+from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile
-from profiler import replays as replays_module
-from profiler.continuations import sample_continuations
-from profiler.replay_draws import DRAWS
-from profiler.replays import Width, record_replays, replay_entry
-from runtime import VERIFIERS, Grown, Session, StaticTree, TableModel
+from profiler.replay import record as replays_module
+from profiler.replay.draws import DRAWS
+from profiler.replay.record import Width, record_replays, replay_entry
+from profiler.texts import sample_continuations
+from runtime import (
+    VERIFIERS,
+    Grown,
+    Session,
+    StaticTree,
+    TableModel,
+)
 from runtime.randomness import seeded_source
 from tests.profiler.test_traces import FLAVOURS, random_pair
 from tests.runtime.exact_source import law

@@ -9,17 +9,24 @@ import pytest
 import torch
 
 from planner import PlannerError
-from planner.drafting import HeadFile, StoppingDrafting
-from planner.optimizer import replays_of, solve
-from planner.profile import Sampling
+from planner.documents.head_card import HeadFile
+from planner.documents.sampling import Sampling
+from planner.optimizer import solve
+from planner.policies.settings import StoppingDrafting
+from planner.replay.replays import replays_of
 from profiler import ScoringHead, Settings, measure_profile
-from profiler.continuations import sample_continuations
-from profiler.replays import Width
+from profiler.replay.record import Width
+from profiler.texts import sample_continuations
 from runtime.heads import AcceptanceHead
 from runtime.heads.chains import chains_along
 from runtime.heads.stopping import threshold_counts
 from runtime.randomness import seeded_source
-from tests.runtime.heads_factory import agreeing_pair, random_texts, shape, table
+from tests.runtime.heads_factory import (
+    agreeing_pair,
+    random_texts,
+    shape,
+    table,
+)
 
 GREEDY, WARM = Sampling(temperature=0), Sampling(temperature=1)
 DEPTH = 5

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from planner.profile import Sampling
-from profiler.curves import NUM_SMALL, SMALL_SIZES, CostGrid, CostSweeps
-from profiler.timing import at_one_pace, curve, paces
+from planner.documents.sampling import Sampling
+from profiler.times.pace import at_one_pace, curve, paces
+from profiler.times.sweeps import (
+    NUM_SMALL,
+    SMALL_SIZES,
+    CostGrid,
+    CostSweeps,
+)
 from runtime import TableModel
 
 TIMES = np.array([1.0, 2.5, 0.3, 7.0, 4.0, 0.8, 12.0, 5.0])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Acceptance, family_columns
+from planner.documents.profile import Acceptance, family_columns
+from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler.traces import TRACERS
 from profiler.traces.base import MAX_ELEMENTS
 from runtime.randomness import TorchSource

@@ -7,8 +7,8 @@ import copy
 import numpy as np
 import torch
 
-from planner.head import HeadShape, HeadTraining
-from planner.profile import Sampling
+from planner.documents.head_card import HeadShape, HeadTraining
+from planner.documents.sampling import Sampling
 from runtime.heads import LabelledText, label_texts
 from runtime.models import HuggingFaceModel
 from runtime.table import TableModel

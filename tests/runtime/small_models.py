@@ -8,8 +8,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from planner import Plan
-from planner.plan import TreeDrafting
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
+from planner.plans.plan import TreeDrafting
 from runtime.attention import TREE, register_tree_attention
 
 VOCABULARY = 97

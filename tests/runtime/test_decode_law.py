@@ -16,9 +16,15 @@ import torch
 from scipy.stats import chi2
 
 from planner import Tree
-from planner.plan import VERIFIER_TRAITS
-from planner.profile import Sampling
-from runtime import VERIFIERS, Session, StaticTree, TableModel, distribution
+from planner.documents.sampling import Sampling
+from planner.verifiers.traits import VERIFIER_TRAITS
+from runtime import (
+    VERIFIERS,
+    Session,
+    StaticTree,
+    TableModel,
+    distribution,
+)
 from runtime.randomness import seeded_source
 from tests.runtime.broken_rules import BROKEN, UnlikelyDropped
 from tests.runtime.exact_source import law

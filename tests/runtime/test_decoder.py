@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from planner import PlannerError, Report, Tree
-from planner.drafting import GreedyDrafting, StoppingDrafting
-from planner.plan import MadeFrom, Plan
-from planner.profile import ModelInfo, Sampling
+from planner.documents.origin import ModelInfo
+from planner.documents.sampling import Sampling
+from planner.plans.plan import MadeFrom, Plan
+from planner.policies.settings import GreedyDrafting, StoppingDrafting
 from runtime import (
     VERIFIERS,
     Decoder,
@@ -24,7 +25,12 @@ from runtime import (
 from runtime.decode import prompt_seed
 from runtime.machine import describe_execution, describe_machine
 from runtime.reports import Run, speedup
-from tests.runtime.small_models import POSITIONS, VOCABULARY, plan, small_model
+from tests.runtime.small_models import (
+    POSITIONS,
+    VOCABULARY,
+    plan,
+    small_model,
+)
 
 TREES = {
     "lone root": [-1],

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from planner.tree import Tree
-from runtime.draft_tree import FIRST_CAPACITY, CandidateTree, DraftTree, Room
+from planner.documents.tree import Tree
+from runtime.draft_tree import (
+    FIRST_CAPACITY,
+    CandidateTree,
+    DraftTree,
+    Room,
+)
 
 CPU = torch.device("cpu")
 

@@ -7,17 +7,24 @@ import pytest
 import torch
 
 from planner import Plan, PlannerError, Report
-from planner.display import render
-from planner.drafting import ConfidentDrafting
-from planner.growth import FEATURES, grower_of
-from planner.growth.base import Request
-from planner.growth.drawn import drawn_values
-from planner.profile import Sampling
-from runtime import VERIFIERS, Decoder, Grown, Session, TableModel, decode_prompts
+from planner.documents.sampling import Sampling
+from planner.policies import grower_of
+from planner.policies.compiled.drawn import drawn_values
+from planner.policies.policy import FEATURES, Request
+from planner.policies.settings import ConfidentDrafting
+from planner.show.document_text import render
+from runtime import (
+    VERIFIERS,
+    Decoder,
+    Grown,
+    Session,
+    TableModel,
+    decode_prompts,
+)
 from runtime.candidates import features, shown
 from runtime.draft_tree import CandidateTree, Room
 from runtime.randomness import seeded_source
-from tests.growth.settings import chains, trees
+from tests.policies.settings import chains, trees
 from tests.runtime.small_models import small_model
 
 CPU = torch.device("cpu")

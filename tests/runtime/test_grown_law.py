@@ -15,13 +15,18 @@ import torch
 from scipy.stats import chi2, ncx2
 
 from planner import Plan
-from planner.drafting import GrownDrafting
-from planner.growth import GROWERS, grower_of
-from planner.plan import VERIFIER_TRAITS
-from runtime import VERIFIERS, Grown, Session, TableModel
+from planner.policies import GROWERS, grower_of
+from planner.policies.settings import GrownDrafting
+from planner.verifiers.traits import VERIFIER_TRAITS
+from runtime import (
+    VERIFIERS,
+    Grown,
+    Session,
+    TableModel,
+)
 from runtime.verifiers import Verifier
-from tests.growth.broken import DropsUnlikely, LooksAhead
-from tests.growth.settings import chains, trees
+from tests.policies.broken import DropsUnlikely, LooksAhead
+from tests.policies.settings import chains, trees
 from tests.runtime.broken_rules import Reranked
 from tests.runtime.exact_source import law
 from tests.runtime.test_decode_law import (

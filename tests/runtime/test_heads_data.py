@@ -14,9 +14,19 @@ from transformers import (
 )
 
 from planner import PlannerError, Tree
-from planner.profile import Sampling
-from runtime import VERIFIERS, Session, StaticTree, distribution
-from runtime.heads import checked_pair, hidden_size_of, label_texts, score_text
+from planner.documents.sampling import Sampling
+from runtime import (
+    VERIFIERS,
+    Session,
+    StaticTree,
+    distribution,
+)
+from runtime.heads import (
+    checked_pair,
+    hidden_size_of,
+    label_texts,
+    score_text,
+)
 from runtime.heads.data import hidden_behind_text, training_rows
 from runtime.heads.head import AcceptanceHead
 from runtime.language_model import HiddenModel

@@ -10,8 +10,13 @@ import pytest
 import torch
 
 from planner import Tree
-from planner.profile import Sampling
-from runtime import VERIFIERS, Session, StaticTree, distribution
+from planner.documents.sampling import Sampling
+from runtime import (
+    VERIFIERS,
+    Session,
+    StaticTree,
+    distribution,
+)
 from runtime.heads import AcceptanceHead, label_texts
 from runtime.heads.chains import Chains, Factors, chains_along
 from runtime.heads.evaluation import (

@@ -11,10 +11,15 @@ import torch
 from safetensors.torch import save_file
 
 from planner import PlannerError
-from planner.head import HeadCard
-from planner.profile import Sampling
+from planner.documents.head_card import HeadCard
+from planner.documents.sampling import Sampling
 from profiler.heads import HeadSettings, make_head
-from runtime.heads import file_sha256, load_card, load_head, save_head
+from runtime.heads import (
+    file_sha256,
+    load_card,
+    load_head,
+    save_head,
+)
 from tests.runtime.heads_factory import random_texts, small_pair
 
 SAMPLING = Sampling(temperature=0.7, top_k=20)

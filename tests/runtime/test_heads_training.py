@@ -9,13 +9,24 @@ import numpy as np
 import pytest
 import torch
 
-from planner.head import HeadShape
-from runtime.heads import AcceptanceHead, Checkpoint, learning_rate_for, thinned, train
+from planner.documents.head_card import HeadShape
+from runtime.heads import (
+    AcceptanceHead,
+    Checkpoint,
+    learning_rate_for,
+    thinned,
+    train,
+)
 from runtime.heads.data import training_rows
 from runtime.heads.evaluation import binary_kl
 from runtime.heads.head import unweighted
 from runtime.heads.training import weighted_loss
-from tests.runtime.heads_factory import labelled, shape, small_pair, training
+from tests.runtime.heads_factory import (
+    labelled,
+    shape,
+    small_pair,
+    training,
+)
 
 
 def trained(**change):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from planner.profile import Sampling
+from planner.documents.sampling import Sampling
 from runtime import distribution
 
 SETTINGS = [

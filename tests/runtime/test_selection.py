@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.optimizer.independent import kseq_factor
-from tree_kernels.selection import BISECTIONS, selection_factor
+from planner.verifiers.closed_forms import kseq_factor
+from tree_kernels.host.selection import BISECTIONS, selection_factor
 
 
 def surplus(p: np.ndarray, q: np.ndarray, k: int, factor: float) -> float:

@@ -7,8 +7,14 @@ import pytest
 import torch
 
 from planner import PlannerError, Tree
-from planner.profile import Sampling
-from runtime import VERIFIERS, HuggingFaceModel, Session, StaticTree, TableModel
+from planner.documents.sampling import Sampling
+from runtime import (
+    VERIFIERS,
+    HuggingFaceModel,
+    Session,
+    StaticTree,
+    TableModel,
+)
 from runtime.randomness import seeded_source
 from tests.runtime.small_models import VOCABULARY, small_model
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from planner import PlannerError
-from planner.plan import VERIFIER_TRAITS
+from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime import VERIFIERS, Verifier
 from tests.runtime.broken_rules import BROKEN
 from tests.runtime.exact_source import law

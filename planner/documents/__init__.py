@@ -1,0 +1,1 @@
+"""What travels between processes: facts, strict, versioned, written atomically."""

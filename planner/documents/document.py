@@ -1,0 +1,238 @@
+"""How every document of the project becomes JSON and comes back: strict, versioned, atomic.
+
+A document is a pydantic model with a `format` and a `version`.  Reading one either gives a valid
+document or raises `PlannerError` with one line that names the file, the field, what was got and
+what was expected.  Writing one either replaces the file whole or leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Count = Annotated[int, Field(ge=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Milliseconds = Annotated[float, Field(gt=0)]
+
+
+class PlannerError(Exception):
+    """Bad input, said in one line: what was got, what was expected, what to do."""
+
+
+class Part(BaseModel):
+    """A strict, immutable piece of a document: unknown keys, NaN and wrong types are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, content: Any, source: str) -> Self:
+        """`content` (what `json.loads` gave) as this model.
+
+        Raises PlannerError naming `source` and the first wrong field.
+        """
+        try:
+            return cls.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            raise PlannerError(f"{source}: {_first_fault(error, content)}") from None
+
+
+class Document(Part):
+    """A part that is a file of its own.  Subclasses pin `format` and `version` as literals."""
+
+    format: str
+    version: int
+
+    @classmethod
+    def parse(cls, content: Any, source: str) -> Self:
+        """As `Part.parse`; a document that is read must also say its format and version.
+
+        Where one of them is another, nothing else is looked at: all else would be wrong too.
+        """
+        if isinstance(content, dict):
+            for key in ("format", "version"):
+                if key not in content:
+                    raise PlannerError(f"{source}: {key}: missing; expected this key")
+                expected = cls.model_fields[key].default
+                if type(content[key]) is not type(expected) or content[key] != expected:
+                    raise PlannerError(
+                        f"{source}: {key}: got {_shorten(content[key])}, expected {expected!r}"
+                    )
+        return super().parse(content, source)
+
+    def to_json(self) -> str:
+        """The document as indented JSON, number lists on one line, ending in a newline."""
+        return _compact(self.model_dump(mode="json")) + "\n"
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the document's canonical JSON: what a later document cites as its origin."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return sha256(canonical.encode()).hexdigest()
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The JSON object in the file at `path`.
+
+    Raises PlannerError for a missing, unreadable, truncated or non-object file, for a key that
+    stands twice and for nesting deeper than any document's.  NaN is let through here so that the
+    model can name the field it stands in; so is the mark that some editors put before UTF-8.
+    """
+    path, name = Path(path), _named(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise PlannerError(f"{name}: no such file; expected a JSON document") from None
+    except UnicodeDecodeError:
+        raise PlannerError(
+            f"{name}: cannot be read: got bytes that are no UTF-8 text, expected a JSON document"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise PlannerError(f"{name}: cannot be read: {_reason(error)}") from None
+    try:
+        content = json.loads(text, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        raise PlannerError(
+            f"{path}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
+            "the file may be truncated: write it again"
+        ) from None
+    except RecursionError:
+        raise PlannerError(f"{path}: is nested too deeply; expected a JSON document") from None
+    except ValueError as error:
+        raise PlannerError(f"{path}: {error}") from None
+    if not isinstance(content, dict):
+        raise PlannerError(f"{path}: got a JSON {type(content).__name__}, expected an object")
+    return content
+
+
+def write_atomically(path: str | Path, content: str | bytes) -> None:
+    """Replace the file at `path` by `content`, whole or not at all.
+
+    A link is followed.  What is there and no file (a device, a pipe) is written to instead: it
+    must not be replaced.
+
+    Raises PlannerError when the folder is missing, not writable or full; the old file, if any,
+    then stands unchanged and no partial file is left behind.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    name = _named(path)
+    partial: str | None = None
+    try:
+        path = Path(os.path.realpath(path))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(data)
+            return
+        handle, partial = tempfile.mkstemp(
+            dir=path.parent, prefix=f".{path.name}.", suffix=".partial"
+        )
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(partial, _default_mode())
+        os.replace(partial, path)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise PlannerError(
+            f"{name}: cannot be written: {_reason(error)}; nothing was changed there"
+        ) from None
+    finally:
+        if partial is not None and os.path.exists(partial):
+            os.unlink(partial)
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise PlannerError now if a file could not be written to `path` after long work."""
+    path = Path(path)
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
+    if path.is_dir():
+        raise PlannerError(f"{path}: is a folder; expected the path of a file to write")
+    if path.exists() and not path.is_file():  # a device or a pipe: nothing is put beside it
+        return
+    if not folder.is_dir():
+        raise PlannerError(f"{path}: the folder {folder} does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise PlannerError(f"{path}: the folder {folder} is not writable; choose another path")
+
+
+def _named(path: str | Path) -> str:
+    """The path for a message of one line."""
+    name = str(path)
+    return name if name.isprintable() and len(name) <= 200 else _shorten(name)
+
+
+def _first_fault(error: ValidationError, content: Any) -> str:
+    faults = error.errors(include_url=False)
+    fault = faults[0]
+    field = _field(fault["loc"], content)
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    if fault["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        field += f".{fault['ctx']['discriminator']}".replace("'", "")
+    if fault["type"] in ("missing", "union_tag_not_found"):
+        return f"{field}: missing; expected this key{more}"
+    if fault["type"] == "union_tag_invalid":
+        kinds = fault["ctx"]["expected_tags"]
+        return f"{field}: got {_shorten(fault['ctx']['tag'])}, expected one of {kinds}{more}"
+    if fault["type"] == "extra_forbidden":
+        return f"{field}: unknown key; remove it, or read it with the version that wrote it{more}"
+    if fault["type"] == "json_invalid":  # what `json` reads and pydantic does not
+        return f"{field}: got text that is no Unicode, or nested too deeply; expected neither"
+    expected = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if fault["type"] == "value_error" and isinstance(fault["input"], dict):
+        return f"{field}: expected {expected}{more}"  # which says what was got itself
+    return f"{field}: got {_shorten(fault['input'])}, expected {expected}{more}"
+
+
+def _field(place: tuple[int | str, ...], content: Any) -> str:
+    """Where a fault is, in the document's own words: pydantic puts the `kind` of a part that may be
+    of several kinds into the path too."""
+    words = []
+    here = content
+    for part in place:
+        if isinstance(here, dict) and part not in here and here.get("kind") == part:
+            continue
+        words.append(str(part) if str(part).isprintable() else repr(part))
+        try:
+            here = here[part]
+        except (LookupError, TypeError):
+            here = None
+    return ".".join(words) or "document"
+
+
+def _shorten(value: Any, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise ValueError(f"the key {key!r} stands twice; expected once")
+        content[key] = value
+    return content
+
+
+def _default_mode() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _compact(value: Any, indent: int = 0) -> str:
+    """JSON with one key per line, but lists of numbers and strings on a single line."""
+    pad = "  " * (indent + 1)
+    if isinstance(value, dict) and value:
+        rows = [f"{pad}{json.dumps(k)}: {_compact(v, indent + 1)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(rows) + "\n" + "  " * indent + "}"
+    if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
+        rows = [pad + _compact(item, indent + 1) for item in value]
+        return "[\n" + ",\n".join(rows) + "\n" + "  " * indent + "]"
+    return json.dumps(value, allow_nan=False)

@@ -1,0 +1,26 @@
+"""A number and how far it may be off."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import model_validator
+
+from .document import Part
+
+
+class Estimate(Part):
+    """A number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"low <= value <= high, not {self.low}, {self.value}, {self.high}")
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"

@@ -1,0 +1,46 @@
+"""Where numbers come from: which models, on which machine, run in which way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from .document import Count, Part
+
+
+class ModelInfo(Part):
+    """Which model, of which shape."""
+
+    name: str
+    fingerprint: str = Field(description="SHA-256 over shape and sampled weights")
+    num_parameters: int = Field(ge=0)
+    vocab_size: Count
+    max_positions: Count
+    hidden_size: int | None = None
+    num_layers: int | None = None
+    inflated_from: dict[str, Any] | None = Field(
+        default=None, description="shape of the small model that this one computes, if any"
+    )
+
+
+class Machine(Part):
+    """What the times were measured on."""
+
+    platform: str
+    cpu: str
+    num_threads: Count
+    device: str
+    gpu: str | None = None
+    driver: str | None = None
+    python: str
+    torch: str
+    transformers: str
+
+
+class Execution(Part):
+    """How the models were run."""
+
+    dtype: str
+    attention: str
+    cuda_graphs: bool = False

@@ -1,0 +1,80 @@
+"""The times in a profile: of passes and of what lies between them, by size, as measured."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from .document import Count, Milliseconds, Part
+
+
+class Curve(Part):
+    """Times over a grid of counts, as measured: real curves are not monotone.
+
+    Per entry the median of `repeats` interleaved repetitions, or more, and its quartiles.
+    """
+
+    counts: list[Count] = Field(min_length=1)
+    median_ms: list[Milliseconds]
+    low_ms: list[Milliseconds] = Field(description="25th percentile")
+    high_ms: list[Milliseconds] = Field(description="75th percentile")
+    repeats: Count
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        lengths = {len(self.counts), len(self.median_ms), len(self.low_ms), len(self.high_ms)}
+        if len(lengths) != 1:
+            raise ValueError("counts, median_ms, low_ms and high_ms of one length")
+        if any(b <= a for a, b in zip(self.counts, self.counts[1:], strict=False)):
+            raise ValueError("counts in strictly increasing order")
+        quartiles = zip(self.low_ms, self.median_ms, self.high_ms, strict=True)
+        if any(not low <= median <= high for low, median, high in quartiles):
+            raise ValueError("low_ms <= median_ms <= high_ms at every count")
+        return self
+
+
+class GrowingTimes(Part):
+    """Times of trees that are decided on while they are drafted, beside those of fixed ones."""
+
+    draft_root: Curve = Field(
+        description="a step's first draft pass: candidates are drawn, weighed and shown to a rule; "
+        "counts [1]"
+    )
+    draft: Curve = Field(description="each later one, by the number of nodes expanded")
+    overhead: Curve = Field(
+        description="deciding, acceptance walk of the verifier named first, cache keeping, by "
+        "num_nodes"
+    )
+
+
+class Costs(Part):
+    """Times at one batch size and one context length (tokens already in the cache)."""
+
+    batch_size: Count
+    context: int = Field(ge=0)
+    pace: list[Annotated[float, Field(gt=0)]] = Field(
+        default_factory=list,
+        description="by sweep: how many times as long as in the median one the models' passes "
+        "took; their curves are of times divided by it, those of what lies between them likewise",
+    )
+    verify: Curve = Field(description="target pass over n tree nodes, by num_nodes")
+    draft_root: Curve = Field(
+        description="a step's first draft pass, at the root, right after a target pass; counts [1]"
+    )
+    draft: Curve = Field(description="each later draft pass, with sampling, by the level's width")
+    overhead: dict[str, Curve] = Field(
+        min_length=1, description="by verifier: acceptance walk, cache keeping, by num_nodes"
+    )
+    growing: GrowingTimes | None = Field(
+        default=None, description="where trees grow, a rule deciding after every draft pass"
+    )
+    chains: GrowingTimes | None = Field(
+        default=None, description="where chains do, until a rule ends them"
+    )
+    scored: dict[str, GrowingTimes] = Field(
+        default_factory=dict,
+        description="by SHA-256 of a head's file: where chains do that are ended by its word",
+    )
+    target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
+    draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")

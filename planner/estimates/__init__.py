@@ -1,0 +1,1 @@
+"""What a profile's facts amount to, and how sure that is."""

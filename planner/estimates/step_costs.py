@@ -1,0 +1,347 @@
+"""How long does a step take?  Measured tables, interpolated linearly, with their uncertainty.
+
+Between two measured counts, and between two measured contexts, times are interpolated linearly; at
+a measured point they are what was measured, so that a curve that is not monotone stays so.  Nothing
+is extrapolated.
+
+A time is the lower quartile of its repetitions, which the profiler has brought to one pace where
+the whole machine was faster and slower.  What disturbs a measurement only ever adds to it: a thread
+that waits for a core which somebody else has costs a small model's pass some milliseconds, and
+where that happens to every other repetition the median is one or the other by chance, while the
+lower quartile is the machine's own time until three in four are hit.
+
+Uncertainty: of R repetitions with standard deviation sigma, the lower quartile has the standard
+error 1.3626 sigma / sqrt(R), and sigma is (median - quartile) / 0.6745 (both for normal noise).
+Errors of points on one curve are added as if fully correlated (the cautious choice); those of
+different curves are independent.  An interval is value * exp(+-1.96 error / value), which stays
+positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from ..documents.arguments import count
+from ..documents.document import PlannerError
+from ..documents.estimate import Estimate
+from ..documents.profile import Profile
+from ..documents.times import Costs, Curve
+from ..documents.tree import Tree
+
+_ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
+"""sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
+
+
+GROWING_OVERHEAD = "tree size (overhead of growing trees)"
+
+_WIDEST = 100.0
+"""Of an interval's half-width on the logarithmic scale: what is wider says nothing either, and its
+bounds would leave what a float can hold."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Milliseconds and their standard error."""
+
+    ms: float
+    error_ms: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """With its 95 % interval."""
+        factor = float(np.exp(min(1.96 * self.error_ms / self.ms, _WIDEST)))
+        return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
+
+
+@dataclass(frozen=True)
+class TimeTable:
+    """Times for every whole count between the smallest and the largest measured one."""
+
+    what: str
+    first: int
+    """The smallest count."""
+    ms: np.ndarray
+    """float64 [num_counts]."""
+    error_ms: np.ndarray
+    """float64 [num_counts]: standard errors."""
+
+    @property
+    def last(self) -> int:
+        """The largest count."""
+        return self.first + len(self.ms) - 1
+
+    def __call__(self, count: int) -> Time:
+        """The time at one count.  Raises PlannerError outside what was measured."""
+        if not self.first <= count <= self.last:
+            raise PlannerError(
+                f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
+                "stay within, or profile over a wider range"
+            )
+        place = count - self.first
+        return Time(float(self.ms[place]), float(self.error_ms[place]))
+
+    def table(self, last: int) -> np.ndarray:
+        """float64 [last + 1]: milliseconds by count, inf where nothing was measured."""
+        full = np.full(max(last, self.last) + 1, np.inf)
+        full[self.first : self.last + 1] = self.ms
+        return full[: last + 1]
+
+
+TREES, CHAINS = "trees", "chains"
+"""What grows, where no head is asked; where one is, its SHA-256 stands for the chains it ends."""
+
+
+@dataclass(frozen=True)
+class GrowingCosts:
+    """What takes another time where a rule decides on the tree while it is drafted."""
+
+    draft_root: Time
+    draft: TimeTable
+    overhead: TimeTable
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """What a step costs at one batch size and one context length, under one verifier."""
+
+    batch_size: int
+    context: int
+    verify: TimeTable
+    draft_root: Time
+    draft: TimeTable
+    overhead: TimeTable
+    """The verifier's own walk; the other times do not depend on it."""
+    autoregressive: Time
+    grown: Mapping[str, GrowingCosts] = field(default_factory=dict)
+    """By what grows: `TREES`, `CHAINS`, or a head's SHA-256."""
+
+    @property
+    def max_nodes(self) -> int:
+        """The largest tree that can be costed, root included."""
+        return min(self.verify.last, self.overhead.last)
+
+    def covers(self, tree: Tree) -> bool:
+        """Were its size and the widths of its levels measured?"""
+        size, widths = tree.num_nodes, tree.widths
+        return size == 1 or (
+            max(self.verify.first, self.overhead.first) <= size <= self.max_nodes
+            and bool(((widths[1:] >= self.draft.first) & (widths[1:] <= self.draft.last)).all())
+        )
+
+    def growing(self, what: str = TREES) -> StepCosts:
+        """The same where trees grow.  A profile that timed no chains says of them what it says of
+        trees, and one that timed neither, nothing.
+
+        what  a key of `grown`
+
+        Raises PlannerError for a head with which nothing was timed.
+        """
+        times = self.grown.get(what)
+        if times is None and what not in (TREES, CHAINS):
+            raise PlannerError(
+                f"head: got one of SHA-256 {what[:12]}, with which the profile timed no draft "
+                "passes; profile with it"
+            )
+        times = times or self.grown.get(TREES)
+        if times is None:
+            return self
+        return replace(
+            self, draft_root=times.draft_root, draft=times.draft, overhead=times.overhead
+        )
+
+    @property
+    def autoregressive_ms(self) -> float:
+        """One token of the target alone."""
+        return self.autoregressive.ms
+
+    def verify_ms(self, num_nodes: int) -> float:
+        """One target pass over a tree."""
+        return self.verify(num_nodes).ms
+
+    def draft_ms(self, width: int) -> float:
+        """One draft pass below the root, over `width` expanded nodes, sampling their children."""
+        return self.draft(width).ms
+
+    def overhead_ms(self, num_nodes: int) -> float:
+        """Acceptance walk and cache keeping of a tree."""
+        return self.overhead(num_nodes).ms
+
+    def step(self, tree: Tree) -> Time:
+        """One draft-and-verify round: verification, a draft pass per level, overhead.
+
+        A lone root is autoregressive decoding: no draft, no tree, the plain decoding step.
+        Raises PlannerError if the tree is larger or wider than what was measured.
+        """
+        if tree.num_nodes == 1:
+            return self.autoregressive
+        verify, overhead = self.verify(tree.num_nodes), self.overhead(tree.num_nodes)
+        drafts = [self.draft_root, *(self.draft(int(width)) for width in tree.widths[1:])]
+        draft_error = sum(draft.error_ms for draft in drafts)
+        return Time(
+            verify.ms + sum(draft.ms for draft in drafts) + overhead.ms,
+            float(np.sqrt(verify.error_ms**2 + draft_error**2 + overhead.error_ms**2)),
+        )
+
+    def step_ms(self, tree: Tree) -> float:
+        """Milliseconds of `step`."""
+        return self.step(tree).ms
+
+
+def step_costs(
+    profile: Profile,
+    *,
+    verifier: str | None = None,
+    batch_size: int = 1,
+    context: int | None = None,
+) -> StepCosts:
+    """The cost model of one verifier at one batch size and context; None: the first measured.
+
+    Raises PlannerError, listing what there is, where the profile measured nothing of the kind.
+    """
+    batch_size = count(batch_size, "batch_size", 1)
+    entries = [entry for entry in profile.costs if entry.batch_size == batch_size]
+    if not entries:
+        sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
+        raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
+    context = entries[0].context if context is None else count(context, "context", 0)
+    first, second, weight = _around(entries, context)
+    one, two = (_tables(entry, verifier) for entry in (first, second))
+    verify, root, draft, overhead, step = (
+        _between(a, b, weight) for a, b in zip(one, two, strict=True)
+    )
+    here, there = (_growing_tables(entry, verifier) for entry in (first, second))
+    return StepCosts(
+        batch_size=batch_size,
+        context=context,
+        verify=verify,
+        draft_root=root(root.first),
+        draft=draft,
+        overhead=overhead,
+        autoregressive=step(step.first),
+        grown={
+            what: _growing(*map(partial(_between, weight=weight), here[what], there[what]))
+            for what in here
+            if what in there
+        },
+    )
+
+
+def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Estimate:
+    """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval.
+
+    The three errors are independent; they are added in squares on the logarithmic scale.
+    """
+    value = tokens_per_step.value * autoregressive.ms / step.ms
+    times = (1.96 * step.error_ms / step.ms) ** 2
+    times += (1.96 * autoregressive.error_ms / autoregressive.ms) ** 2
+    below = np.log(tokens_per_step.value / tokens_per_step.low)
+    above = np.log(tokens_per_step.high / tokens_per_step.value)
+    return Estimate(
+        value=value,
+        low=value * float(np.exp(-min(np.sqrt(below**2 + times), _WIDEST))),
+        high=value * float(np.exp(min(np.sqrt(above**2 + times), _WIDEST))),
+    )
+
+
+def _around(entries: Sequence[Costs], context: int) -> tuple[Costs, Costs, float]:
+    """The measured contexts just below and above, and the weight of the second."""
+    ordered = sorted(entries, key=lambda entry: entry.context)
+    below = [entry for entry in ordered if entry.context <= context]
+    above = [entry for entry in ordered if entry.context >= context]
+    if not below or not above:
+        contexts = ", ".join(str(entry.context) for entry in ordered)
+        raise PlannerError(
+            f"context: got {context}, but at batch size {entries[0].batch_size} the profile "
+            f"measured contexts {contexts}; stay within, or profile over a wider range"
+        )
+    first, second = below[-1], above[0]
+    span = second.context - first.context
+    return first, second, (context - first.context) / span if span else 0.0
+
+
+def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
+    verifier = next(iter(costs.overhead)) if verifier is None else verifier
+    if verifier not in costs.overhead:
+        raise PlannerError(
+            f"verifier: got {verifier!r}, but the profile timed only {', '.join(costs.overhead)}; "
+            "choose one of these, or profile again"
+        )
+    return (
+        _table(costs.verify, "tree size (verify)"),
+        _table(costs.draft_root, "passes (draft_root)"),
+        _table(costs.draft, "level width (draft)"),
+        _table(costs.overhead[verifier], "tree size (overhead)"),
+        _table(costs.target_step, "tokens (target_step)"),
+    )
+
+
+def _growing_tables(costs: Costs, verifier: str | None) -> dict[str, tuple[TimeTable, ...]]:
+    """By what grows: the first draft pass, later ones, overhead."""
+    timed = {TREES: costs.growing, CHAINS: costs.chains, **costs.scored}
+    curves = list(costs.overhead.values())
+    first, own = curves[0], curves[0] if verifier is None else costs.overhead[verifier]
+    return {
+        what: (
+            _table(times.draft_root, "passes (draft_root of growing trees)"),
+            _table(times.draft, "level width (draft of growing trees)"),
+            _deciding(*(_table(each, GROWING_OVERHEAD) for each in (own, times.overhead, first))),
+        )
+        for what, times in timed.items()
+        if times is not None
+    }
+
+
+def _deciding(own: TimeTable, growing: TimeTable, fixed: TimeTable) -> TimeTable:
+    """A verifier's own overhead, and by how much that of growing trees exceeded that of fixed ones
+    under the one verifier with which both were timed.  Beyond their sizes, as at the last of them.
+    """
+    counts, timed, known = (np.arange(each.first, each.last + 1) for each in (own, growing, fixed))
+    more = growing.ms - np.interp(timed, known, fixed.ms)
+    return replace(
+        own,
+        ms=own.ms + np.interp(counts, timed, np.maximum(more, 0.0)),
+        error_ms=own.error_ms + np.interp(counts, timed, growing.error_ms),
+    )
+
+
+def _growing(root: TimeTable, draft: TimeTable, overhead: TimeTable) -> GrowingCosts:
+    return GrowingCosts(root(root.first), draft, overhead)
+
+
+def _table(curve: Curve, what: str) -> TimeTable:
+    counts = np.asarray(curve.counts)
+    every = np.arange(counts[0], counts[-1] + 1)
+    spread = np.asarray(curve.median_ms) - np.asarray(curve.low_ms)
+    errors = np.abs(spread) * _ERROR_PER_HALF_RANGE / np.sqrt(curve.repeats)
+    return TimeTable(
+        what=what,
+        first=int(counts[0]),
+        ms=np.interp(every, counts, curve.low_ms),
+        error_ms=np.interp(every, counts, errors),
+    )
+
+
+def _between(one: TimeTable, two: TimeTable, weight: float) -> TimeTable:
+    """(1 - weight) of one and weight of the other, where both were measured."""
+    if weight == 0:
+        return one
+    first, last = max(one.first, two.first), min(one.last, two.last)
+    if first > last:
+        raise PlannerError(
+            f"{one.what}: the two nearest contexts share no measured count "
+            f"({one.first}..{one.last} and {two.first}..{two.last}); choose a measured context"
+        )
+    a, b = (
+        slice(first - one.first, last - one.first + 1),
+        slice(first - two.first, last - two.first + 1),
+    )
+    return TimeTable(
+        what=one.what,
+        first=first,
+        ms=(1 - weight) * one.ms[a] + weight * two.ms[b],
+        error_ms=(1 - weight) * one.error_ms[a] + weight * two.error_ms[b],
+    )

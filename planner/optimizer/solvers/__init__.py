@@ -1,0 +1,1 @@
+"""What is worth trying: one class a solver."""

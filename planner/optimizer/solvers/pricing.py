@@ -1,0 +1,107 @@
+"""Settings for the rule that prices time: tables from recorded trees, prices by search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import product, starmap
+
+import numpy as np
+
+from ...policies.settings import GrownDrafting, PriceDrafting
+from ...replay.chance_tables import KNOTS, fitted_tables
+from ..growing import GrowthEstimates
+from ..problem import Limits
+from .dyspec import worthwhile_sizes
+
+NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
+LOOKAHEADS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
+COARSE = ((0.04, 0.7), (0.15, 1.4), (0.4, 4.0))
+"""Node prices and lookaheads with which budgets and shapes are compared."""
+MAX_DEPTH = 20
+"""Deeper trees than are recorded need not be tried."""
+
+_ROUNDS = 3
+_CLOSE = 1e-3
+
+
+@dataclass(frozen=True)
+class PriceSolver:
+    """The price of time is the rate at which tokens come when it is paid: a fixed point.
+
+    From the best rate known, rounds are played at that price, which is then set to the rate they
+    reach, until it stays.  The node price and the lookahead, for which theory has rough guesses
+    only (price * t', 1 to 1.6), are the best of a grid each time.
+
+    What is filled while there is hope below it is verified in the end, and one price for all nodes
+    knows of no stairs: where the fourth node takes as long as the first three, a rule that often
+    wants one more loses to a chain of two.  So budgets are tried too, those that stairs of time go
+    down to, and chains beside trees (where there is room for two nodes, chances that are not quite
+    right make the second a sibling too often): first with a few prices and lookaheads, the best of
+    them with all.
+    """
+
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+        if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
+            return {}
+        base = self._priced_by_costs(estimates, limits)
+        best, best_rate, price = base, estimates.rate(base), base.price_per_ms
+        grid = list(product((base.node_price, *NODE_PRICES), LOOKAHEADS))
+        for _ in range(_ROUNDS):
+            found = estimates.fastest_of_many([priced(base, price, *point) for point in grid])
+            rate = estimates.rate(found)
+            if rate > best_rate:
+                best, best_rate = found, rate
+            before, price = price, max(best_rate, base.price_per_ms)
+            if abs(price / before - 1) < _CLOSE:
+                break
+        budgets = [size for size in worthwhile_sizes(np.array(base.verify_ms)) if size > 1]
+        shapes = starmap(partial(within, base), product(budgets, (1, base.max_children)))
+        tried = [priced(shape, price, *point) for shape, point in product(shapes, COARSE)]
+        shape = estimates.fastest_of_many(tried)
+        found = estimates.fastest_of_many([priced(shape, price, *point) for point in grid])
+        if estimates.rate(found) > best_rate:
+            best, best_rate = found, estimates.rate(found)
+        return {"price": best} if best_rate > -np.inf else {}
+
+    def _priced_by_costs(self, estimates: GrowthEstimates, limits: Limits) -> PriceDrafting:
+        costs, num_nodes = estimates.costs, limits.max_nodes
+        widest = min(costs.draft.last, num_nodes)
+        tables = fitted_tables(estimates.replays.recorded, estimates.max_children)
+        node_price = estimates.price_per_ms * estimates.node_ms(num_nodes)
+        return PriceDrafting(
+            num_nodes=num_nodes,
+            max_depth=min(limits.max_depth, MAX_DEPTH),
+            max_children=estimates.max_children,
+            price_per_ms=estimates.price_per_ms,
+            node_price=round(min(node_price, 0.9), 4),
+            lookahead=1.0,
+            draft_root_ms=costs.draft_root.ms,
+            draft_ms=_rounded(
+                [costs.draft_ms(max(w, costs.draft.first)) for w in range(1, widest + 1)]
+            ),
+            verify_ms=_rounded(estimates.verify_ms(num_nodes)),
+            knots=list(KNOTS),
+            before=[_rounded(row) for row in tables.before],
+            after=[_rounded(row) for row in tables.after],
+            ahead=[_rounded(row) for row in tables.ahead],
+        )
+
+
+def priced(
+    base: PriceDrafting, price_per_ms: float, node_price: float, lookahead: float
+) -> PriceDrafting:
+    """`base` at other prices."""
+    prices = {"price_per_ms": price_per_ms, "node_price": node_price, "lookahead": lookahead}
+    return base.model_copy(update=prices)
+
+
+def within(base: PriceDrafting, num_nodes: int, max_children: int) -> PriceDrafting:
+    """`base` with fewer nodes at most, and fewer children of each: 1 for chains."""
+    ahead = [row[:max_children] for row in base.ahead]
+    sizes = {"num_nodes": num_nodes, "max_children": max_children, "ahead": ahead}
+    return base.model_copy(update=sizes)
+
+
+def _rounded(numbers: np.ndarray | list[float]) -> list[float]:
+    return [round(float(number), 4) for number in numbers]

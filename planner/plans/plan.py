@@ -1,0 +1,158 @@
+"""The plan: a decision to draft in one way, verify in one way, and what is expected of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ..documents.document import (
+    Document,
+    Part,
+    PlannerError,
+    read_json,
+    write_atomically,
+)
+from ..documents.estimate import Estimate
+from ..documents.origin import Execution, Machine, ModelInfo
+from ..documents.sampling import Sampling
+from ..documents.tree import Tree
+from ..policies.settings import Drafting, TreeDrafting
+from ..verifiers.traits import VERIFIER_TRAITS
+
+NonNegative = Annotated[float, Field(ge=0)]
+
+
+class PredictedSteps(Part):
+    """What the steps of trees that grow while they are drafted are expected to look like."""
+
+    nodes: list[float] = Field(description="entry n: share of steps that verify n nodes")
+    depth: list[float] = Field(description="entry d: share of steps with d levels below the root")
+    draft_passes: float = Field(ge=0, description="per step, on average")
+    discard_rate: float = Field(
+        ge=0, description="draft tokens verified and thrown away, per token emitted"
+    )
+    verification_rate: float = Field(ge=0, description="target passes per token emitted")
+
+    @property
+    def mean_nodes(self) -> float:
+        """Nodes verified by a step on average, root included."""
+        return sum(n * share for n, share in enumerate(self.nodes))
+
+    @property
+    def mean_depth(self) -> float:
+        """Levels below the root on average."""
+        return sum(d * share for d, share in enumerate(self.depth))
+
+
+class Predicted(Part):
+    """What the plan is expected to do under the conditions of `made_from`."""
+
+    tokens_per_step: Estimate = Field(description="bonus token included (mean acceptance length)")
+    step_ms: Estimate
+    autoregressive_ms: Estimate = Field(description="one token of the target alone")
+    speedup: Estimate = Field(description="against autoregressive decoding")
+    optimality_gap: float | None = Field(
+        default=None,
+        ge=0,
+        description="proven: under these costs, and the acceptance that holds inside this tree, no "
+        "tree within the limits is faster by more than this fraction",
+    )
+    acceptance: list[float] | None = Field(
+        default=None, description="by rank, as it holds inside this tree"
+    )
+    reach: list[NonNegative] | None = Field(
+        default=None,
+        description="per node: P(its token is emitted) in a step; they sum to tokens_per_step",
+    )
+    steps: PredictedSteps | None = Field(
+        default=None, description="where every step grows a tree of its own"
+    )
+
+
+class MadeFrom(Part):
+    """Where the plan came from and under which conditions its prediction holds."""
+
+    created: str
+    profile_sha256: str
+    machine: Machine
+    execution: Execution
+    target: ModelInfo
+    draft: ModelInfo
+    solver: str
+    batch_size: int = Field(ge=1)
+    context: int = Field(ge=0)
+    num_candidates: int = Field(ge=1, description="plans graded before this one was chosen")
+
+
+class Plan(Document):
+    """A decision, valid once loaded."""
+
+    format: Literal["plan"] = "plan"
+    version: Literal[1] = 1
+    drafting: Drafting
+    verifier: str
+    sampling: Sampling
+    predicted: Predicted | None = None
+    made_from: MadeFrom | None = None
+
+    @model_validator(mode="after")
+    def _drafting_fits_verifier(self) -> Self:
+        traits = VERIFIER_TRAITS.get(self.verifier)
+        if traits is None:
+            raise ValueError(f"verifier one of {', '.join(VERIFIER_TRAITS)}, not {self.verifier!r}")
+        most = self.drafting.most_children
+        if traits.max_children is not None and most > traits.max_children:
+            raise ValueError(
+                f"at most {traits.max_children} children a node for verifier {self.verifier!r}, "
+                f"not {most}"
+            )
+        if self.grows and most > 1 and not traits.grows:
+            growing = ", ".join(name for name, each in VERIFIER_TRAITS.items() if each.grows)
+            raise ValueError(
+                f"a verifier whose siblings can be drawn one at a time ({growing}) for trees that "
+                f"grow while they are drafted, not {self.verifier!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reach_fits_tree(self) -> Self:
+        reach = self.predicted.reach if self.predicted else None
+        if reach is None or self.grows:
+            return self
+        if len(reach) != self.drafting.most_nodes:
+            raise ValueError(
+                f"predicted.reach of {self.drafting.most_nodes} entries, one a node, "
+                f"not {len(reach)}"
+            )
+        if reach[0] == 0:
+            raise ValueError("predicted.reach of the root above 0, since every step emits a token")
+        return self
+
+    @property
+    def grows(self) -> bool:
+        """Is every step's tree decided on while it is drafted?"""
+        return not isinstance(self.drafting, TreeDrafting)
+
+    @property
+    def tree(self) -> Tree:
+        """The tree of every step.  Raises PlannerError for a plan whose trees grow."""
+        if isinstance(self.drafting, TreeDrafting):
+            return self.drafting.tree
+        raise PlannerError(
+            f"drafting.kind: got {self.drafting.kind!r}, expected 'tree' (one tree for all steps); "
+            "plan with another solver"
+        )
+
+    @property
+    def speculates(self) -> bool:
+        return self.drafting.most_nodes > 1
+
+    def save(self, path: str | Path) -> None:
+        write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read and check a plan.  Raises PlannerError."""
+        return cls.parse(read_json(path), str(path))

@@ -1,0 +1,101 @@
+"""The report: what a decoding run measured, beside what its plan had predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from ..documents.document import (
+    Document,
+    Part,
+    read_json,
+    write_atomically,
+)
+from ..documents.estimate import Estimate
+from ..documents.origin import Execution, Machine, ModelInfo
+from .plan import Plan
+
+
+class PhaseTimes(Part):
+    """Wall time by phase of the loop, summed over all steps."""
+
+    prefill_ms: float = Field(ge=0, description="both models reading the prompt")
+    draft_ms: float = Field(ge=0)
+    verify_ms: float = Field(ge=0)
+    accept_ms: float = Field(ge=0, description="acceptance walk, cache keeping, bookkeeping")
+
+
+class Continuation(Part):
+    """One prompt's continuation."""
+
+    num_prompt_tokens: int = Field(ge=1)
+    tokens: list[int] = Field(description="new tokens only")
+    text: str | None = None
+    tokens_by_step: list[int] = Field(description="tokens emitted by each step, bonus included")
+    decode_ms: float = Field(ge=0, description="wall time after the prompt was read")
+
+
+class Measured(Part):
+    """Totals over all continuations."""
+
+    num_tokens: int = Field(ge=0)
+    num_steps: int = Field(ge=0, description="draft-and-verify rounds = target passes")
+    num_draft_passes: int = Field(ge=0)
+    num_drafted: int = Field(ge=0, description="draft tokens verified")
+    num_accepted: int = Field(ge=0, description="draft tokens accepted")
+    tokens_per_step: float = Field(ge=0, description="bonus included (mean acceptance length)")
+    draft_acceptance_rate: float = Field(ge=0, le=1, description="num_accepted / num_drafted")
+    ms_per_token: float = Field(ge=0, description="prompt reading excluded")
+    phases: PhaseTimes
+    steps_by_nodes: list[int] | None = Field(
+        default=None, description="entry n: steps that verified n nodes, root included"
+    )
+    steps_by_depth: list[int] | None = Field(
+        default=None, description="entry d: steps whose tree had d levels below the root"
+    )
+
+    @property
+    def discard_rate(self) -> float:
+        """Draft tokens verified and thrown away, per token emitted: N_discarded / N (SpecDec++)."""
+        return (self.num_drafted - self.num_accepted) / max(self.num_tokens, 1)
+
+    @property
+    def verification_rate(self) -> float:
+        """Target passes per token emitted: N_target / N (SpecDec++)."""
+        return self.num_steps / max(self.num_tokens, 1)
+
+
+class Baseline(Part):
+    """Autoregressive decoding of the same prompts by the same target in the same run."""
+
+    num_tokens: int = Field(ge=0)
+    ms_per_token: float = Field(ge=0)
+    speedup: Estimate = Field(description="measured; 95 % interval over prompts")
+
+
+class Report(Document):
+    """What was measured when the plan was carried out."""
+
+    format: Literal["report"] = "report"
+    version: Literal[1] = 1
+    created: str
+    plan: Plan
+    plan_sha256: str
+    seed: int
+    machine: Machine
+    execution: Execution
+    target: ModelInfo
+    draft: ModelInfo | None = None
+    measured: Measured
+    baseline: Baseline | None = None
+    continuations: list[Continuation] = Field(min_length=1)
+
+    def save(self, path: str | Path) -> None:
+        write_atomically(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Report:
+        """Read and check a report.  Raises PlannerError."""
+        return cls.parse(read_json(path), str(path))

@@ -1,0 +1,1 @@
+"""What policies decide with, compiled."""

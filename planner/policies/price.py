@@ -1,0 +1,317 @@
+"""What is worth its time, at one global price of time: when to draft on, widen, and verify.
+
+In the long run tokens per millisecond are E[tokens of a step] / E[time of a step].  Whoever takes
+the most of  E[tokens] - price * E[time]  at every step, the price being that very ratio, has the
+most of it (renewal reward).  So every decision of a step is priced with the same number:
+
+    a slot is tried with chance s (its parent and no earlier sibling is accepted), and its candidate
+    is accepted with chance s a before it is drawn; once drawn, s is split as in `slots`: s c for
+    what lies below it, s (1 - c) for what lies beside it.
+    a draft pass over the w likeliest nodes f_1 >= f_2 >= ... not expanded yet is made if
+        sum of W(f_i) - price * draft_ms(w)  is above 0 for some w, for the w of which it is most;
+        W(f) = lookahead * sum over ranks r of (f ahead(r) - node_price)+
+    a slot is filled while there is hope to draft below it if  s a >= node_price;
+    in the end the m likeliest slots are filled for the m of which
+        sum of their s a  -  price * (verify_ms(n + m) - verify_ms(n))  is most: an exact scan, so
+    that a step of the curve is jumped over if it pays, again and again until nothing does.  (There
+    is one slot below a node: on siblings behind the next one nobody counts.)
+
+Special cases: with verify_ms of constant slope t' and a the same everywhere, slots are filled while
+s exceeds price * t' / a, which is DySpec's threshold; in a chain a token is drafted while its
+chance exceeds price * (draft_ms + t'), which is SpecDec++'s.
+
+The chances come from tables fitted to recorded trees.  `a` of a slot is looked up by the collision
+probability of what is left of q, the expected drawn value of the next candidate: it follows from q
+and the siblings revealed.  `c` of a revealed token is looked up by its drawn value.  Where the
+candidates are a function of q, the next one's drawn value is known, and `a` is its `c`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .compiled.memory import Compiled, Memory
+from .compiled.slots import (
+    Heap,
+    Nodes,
+    Requests,
+    ask,
+    asked_for,
+    fill_drawn,
+    fill_lone_root,
+    heap_in,
+    nodes_in,
+    pop,
+    push,
+    requests_in,
+    reveal,
+)
+from .policy import COLLISION, FEATURES
+from .settings import PriceDrafting
+
+STEPS_OF_THE_PLAN = 32.0
+"""How many steps of a text the planned price counts for when it is updated by what was measured."""
+
+
+class Tables(NamedTuple):
+    """What a slot is worth and what time costs; see `PriceDrafting`."""
+
+    knots: np.ndarray
+    """float64 [knots]"""
+    before: np.ndarray
+    """float64 [ranks, knots]"""
+    after: np.ndarray
+    """float64 [ranks, knots]"""
+    ahead: np.ndarray
+    """float64 [2, max_children]: at the root, and elsewhere"""
+    verify_ms: np.ndarray
+    """float64 [num_nodes + 1], by number of nodes"""
+    draft_ms: np.ndarray
+    """float64 [widest + 1], by number of nodes expanded"""
+    draft_root_ms: float
+    node_price: float
+    lookahead: float
+    known: bool
+    """Are candidates a function of q, so that the next one may be looked at?"""
+
+
+class Growth(NamedTuple):
+    """The tree so far, with what its slots are worth."""
+
+    nodes: Nodes
+    reach: np.ndarray
+    """float64 [num_nodes]: P(the node is accepted)"""
+    tried: np.ndarray
+    """float64 [num_nodes]: P(the slot below the node is tried)"""
+    left: np.ndarray
+    """float64 [num_nodes]: mass of q without the revealed children"""
+    squares: np.ndarray
+    """float64 [num_nodes]: sum of squares of it"""
+    slots: Heap
+    """Slots below expanded nodes, by the chance that their candidate is accepted"""
+    done: np.ndarray
+    """bool [1]: has all been asked for?"""
+
+
+class Price(Compiled):
+    """Tokens against time, both at the long-run rate."""
+
+    columns: tuple[str, ...] = (FEATURES[COLLISION],)
+
+    def __init__(self, settings: PriceDrafting, *, deterministic: bool) -> None:
+        super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
+        self.tables = tables_of(settings, deterministic=deterministic)
+        self._planned = self._price = settings.price_per_ms
+        self._online = settings.online
+        self._tokens = self._time = 0.0
+
+    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+        return _advance_in(
+            *self._memory, fresh, drawn, features, *self.tables, self._price, self._max_depth
+        )
+
+    def verified(self, path: Sequence[int], step_ms: float) -> None:
+        if not self._online:
+            return
+        self._tokens += len(path) + 1
+        self._time += step_ms
+        planned_ms = STEPS_OF_THE_PLAN / self._planned
+        self._price = (STEPS_OF_THE_PLAN + self._tokens) / (planned_ms + self._time)
+        self._first_answers.clear()
+
+
+def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:
+    """The settings as arrays."""
+    return Tables(
+        knots=np.array(settings.knots),
+        before=np.array(settings.before),
+        after=np.array(settings.after),
+        ahead=np.array(settings.ahead),
+        verify_ms=np.array([0.0, *settings.verify_ms[: settings.num_nodes]]),
+        draft_ms=np.array([0.0, *settings.draft_ms]),
+        draft_root_ms=settings.draft_root_ms,
+        node_price=settings.node_price,
+        lookahead=settings.lookahead,
+        known=deterministic,
+    )
+
+
+@njit(cache=True)
+def growth_in(memory: Memory) -> Growth:
+    """The tree so far, with rows 3 to 6 of the real numbers and the second of the flags."""
+    num_nodes = len(memory.drawn)
+    return Growth(
+        nodes_in(memory),
+        memory.reals[3, :num_nodes],
+        memory.reals[4, :num_nodes],
+        memory.reals[5, :num_nodes],
+        memory.reals[6, :num_nodes],
+        heap_in(memory, 0),
+        memory.flags[1, :1],
+    )
+
+
+@njit(cache=True)
+def _advance_in(  # type: ignore[no-untyped-def]
+    wholes, reals, flags, kept, fresh, drawn, features,
+    knots, before, after, ahead, verify_ms, draft_ms, draft_root_ms, node_price, lookahead, known,
+    price, max_depth,
+):  # fmt: skip
+    memory = Memory(wholes, reals, flags, kept)
+    times = verify_ms, draft_ms, draft_root_ms
+    tables = Tables(knots, before, after, ahead, *times, node_price, lookahead, known)
+    growth, requests = growth_in(memory), requests_in(memory)
+    if fresh:
+        start(growth)
+    if len(drawn) > 0:
+        if fresh:
+            advance(growth, tables, requests, price, max_depth)
+        places = asked_for(growth.nodes, requests)
+        fill_drawn(growth.nodes, places, drawn)
+        fill_expanded(growth, tables, places, features[:, COLLISION])
+    advance(growth, tables, requests, price, max_depth)
+    return requests.count[0]
+
+
+@njit(cache=True)
+def start(growth: Growth) -> None:
+    """Back to a lone root, reached for certain."""
+    fill_lone_root(growth.nodes)
+    growth.reach[0] = 1.0
+    growth.slots.size[0] = 0
+    growth.done[0] = False
+
+
+@njit(cache=True)
+def fill_expanded(
+    growth: Growth, tables: Tables, places: np.ndarray, collisions: np.ndarray
+) -> None:
+    """Their first slots, `nodes.drawn` having been written; collisions float64 [places]."""
+    for i in range(len(places)):
+        node = places[i]
+        growth.nodes.expanded[node] = True
+        growth.tried[node] = growth.reach[node]
+        growth.left[node] = 1.0
+        growth.squares[node] = collisions[i]
+        _push_slot(growth, tables, node)
+
+
+@njit(cache=True)
+def advance(
+    growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
+) -> None:
+    """Fill what is worth it, then ask for the next draft pass; without one, for the last leaves."""
+    requests.count[0] = 0
+    if growth.done[0]:
+        return
+    nodes, slots = growth.nodes, growth.slots
+    while slots.size[0] > 0 and slots.values[0] >= tables.node_price:
+        if nodes.count[0] == len(nodes.depths):
+            break
+        _fill_slot(growth, tables, requests)
+    if nodes.count[0] < len(nodes.depths) and _ask_pass(growth, tables, requests, price, max_depth):
+        return
+    while True:
+        wanted = _worth_verifying(growth, tables, price)
+        if wanted == 0:
+            break
+        for _ in range(wanted):
+            _fill_slot(growth, tables, requests)
+    growth.done[0] = True
+
+
+@njit(cache=True)
+def _fill_slot(growth: Growth, tables: Tables, requests: Requests) -> None:
+    """Fill the likeliest slot and split its chance."""
+    nodes = growth.nodes
+    _, node = pop(growth.slots)
+    ask(requests, node, 1)
+    rank = nodes.revealed[node]
+    child = reveal(nodes, node)
+    drawn = nodes.drawn[node, rank]
+    accepted = _looked_up(tables.knots, tables.after, rank, drawn)
+    growth.reach[child] = growth.tried[node] * accepted
+    growth.tried[node] *= 1.0 - accepted
+    growth.squares[node] -= (drawn * growth.left[node]) ** 2
+    growth.left[node] *= 1.0 - drawn
+    _push_slot(growth, tables, node)
+
+
+@njit(cache=True)
+def _push_slot(growth: Growth, tables: Tables, node: int) -> None:
+    """The slot for the next child of an expanded node, by P(the candidate is accepted)."""
+    rank = growth.nodes.revealed[node]
+    if rank == growth.nodes.drawn.shape[1]:
+        return
+    if tables.known:
+        accepted = _looked_up(tables.knots, tables.after, rank, growth.nodes.drawn[node, rank])
+    else:
+        left = growth.left[node]
+        collision = growth.squares[node] / (left * left) if left > 1e-6 else 0.0
+        accepted = _looked_up(tables.knots, tables.before, rank, min(max(collision, 0.0), 1.0))
+    push(growth.slots, growth.tried[node] * accepted, node)
+
+
+@njit(cache=True)
+def _ask_pass(
+    growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
+) -> bool:
+    """Ask for the draft pass that gains most, if any gains anything."""
+    nodes = growth.nodes
+    count = nodes.count[0]
+    candidates = np.empty(count, np.int64)
+    num = 0
+    for node in range(count):
+        if not nodes.expanded[node] and nodes.depths[node] < max_depth:
+            candidates[num] = node
+            num += 1
+    order = np.argsort(-growth.reach[candidates[:num]], kind="mergesort")
+    best, best_gain, gain = 0, 0.0, 0.0
+    for i in range(min(num, len(tables.draft_ms) - 1)):
+        node = candidates[order[i]]
+        gain += _worth_expanding(tables, growth.reach[node], node == 0)
+        cost = tables.draft_root_ms if node == 0 else tables.draft_ms[i + 1]
+        if gain - price * cost > best_gain:
+            best, best_gain = i + 1, gain - price * cost
+    for i in range(best):
+        ask(requests, candidates[order[i]], 0)
+    return best > 0
+
+
+@njit(cache=True)
+def _worth_expanding(tables: Tables, reach: float, is_root: bool) -> float:
+    worth = 0.0
+    for rate in tables.ahead[0 if is_root else 1]:
+        worth += max(reach * rate - tables.node_price, 0.0)
+    return tables.lookahead * worth
+
+
+@njit(cache=True)
+def _worth_verifying(growth: Growth, tables: Tables, price: float) -> int:
+    """How many of the likeliest slots to fill, with what is known now."""
+    count, slots = growth.nodes.count[0], growth.slots
+    values = np.sort(slots.values[: slots.size[0]])
+    best, best_gain, gain = 0, 0.0, 0.0
+    for i in range(min(len(values), len(tables.verify_ms) - 1 - count)):
+        gain += values[len(values) - 1 - i]
+        cost = price * (tables.verify_ms[count + i + 1] - tables.verify_ms[count])
+        if gain - cost > best_gain:
+            best, best_gain = i + 1, gain - cost
+    return best
+
+
+@njit(cache=True)
+def _looked_up(knots: np.ndarray, table: np.ndarray, rank: int, value: float) -> float:
+    """table[rank] at `value`, linear between knots; the last row serves all later ranks."""
+    row = table[min(rank, len(table) - 1)]
+    if not value > knots[0]:
+        return float(row[0]) if value <= knots[0] else np.nan
+    for i in range(1, len(knots)):
+        if value <= knots[i]:
+            share = (value - knots[i - 1]) / (knots[i] - knots[i - 1])
+            return float(row[i - 1] + share * (row[i] - row[i - 1]))
+    return float(row[-1])

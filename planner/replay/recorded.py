@@ -1,0 +1,185 @@
+"""One round on recorded trees: what has been revealed of its tree, and the books kept of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+
+class Recorded(NamedTuple):
+    """Trees, one per position: the arrays of a profile's `Replay`, ready for kernels."""
+
+    starts: np.ndarray
+    """int64 [texts + 1]: the trees of each text"""
+    first: np.ndarray
+    """int64 [trees + 1]: the rows of each tree"""
+    drawn: np.ndarray
+    """float64 [rows, K]"""
+    child: np.ndarray
+    """int8 [rows, K]"""
+    taken: np.ndarray
+    """int8 [rows]"""
+    features: np.ndarray
+    """float64 [rows, F]"""
+    path: np.ndarray
+    """int8 [trees, levels]"""
+
+
+class Tally(NamedTuple):
+    """What happened, by text: float64 [texts] or [texts, counts]."""
+
+    tokens: np.ndarray
+    """Emitted."""
+    rounds: np.ndarray
+    root_passes: np.ndarray
+    """First draft passes, one for each round that drafted at all."""
+    widths: np.ndarray
+    """Later draft passes by the number of nodes expanded."""
+    sizes: np.ndarray
+    """Rounds that drafted, by nodes verified, root included."""
+    depths: np.ndarray
+    """Rounds by levels below the root."""
+    accepted: np.ndarray
+    """Draft tokens."""
+    unknown: np.ndarray
+    """Rounds in which the rule wanted to draft below a node that was not recorded; as if nothing
+    more had been worth revealing there."""
+
+
+class Walk(NamedTuple):
+    """One round's tree, as it lies in the record."""
+
+    num_nodes: np.ndarray
+    """int64 [1]"""
+    rows: np.ndarray
+    """int64 [num_nodes]: -1 where the node was not expanded in the record"""
+    on_text: np.ndarray
+    """bool [num_nodes]: is the node accepted?"""
+    depths: np.ndarray
+    """int64 [num_nodes]"""
+    revealed: np.ndarray
+    """int64 [num_nodes]"""
+    expanded: np.ndarray
+    """bool [num_nodes]"""
+    new: np.ndarray
+    """int64 [num_nodes]: the nodes of the next draft pass"""
+
+
+def new_tally(num_texts: int, num_nodes: int) -> Tally:
+    """Nothing yet, for trees of up to `num_nodes` nodes."""
+    counts = np.zeros((num_texts, num_nodes + 1))
+    alone = np.zeros(num_texts)
+    return Tally(
+        tokens=alone.copy(),
+        rounds=alone.copy(),
+        root_passes=alone.copy(),
+        widths=counts.copy(),
+        sizes=counts.copy(),
+        depths=counts.copy(),
+        accepted=alone.copy(),
+        unknown=alone.copy(),
+    )
+
+
+def new_walk(num_nodes: int) -> Walk:
+    """A lone root."""
+    return Walk(
+        np.ones(1, np.int64),
+        np.zeros(num_nodes, np.int64),
+        np.zeros(num_nodes, np.bool_),
+        np.zeros(num_nodes, np.int64),
+        np.zeros(num_nodes, np.int64),
+        np.zeros(num_nodes, np.bool_),
+        np.zeros(num_nodes, np.int64),
+    )
+
+
+@njit(cache=True)
+def fill_root(recorded, walk, tree):  # type: ignore[no-untyped-def]
+    """Start over, with the root of a recorded tree."""
+    walk.num_nodes[0] = 1
+    walk.rows[0] = recorded.first[tree]
+    walk.on_text[0] = True
+    walk.depths[0] = 0
+    walk.revealed[0] = 0
+    walk.expanded[0] = False
+
+
+@njit(cache=True)
+def serve(recorded, walk, tree, requests):  # type: ignore[no-untyped-def]
+    """Reveal what is asked for; returns how many nodes of `walk.new` are to be expanded."""
+    num = 0
+    for i in range(requests.count[0]):
+        node = requests.nodes[i]
+        if not walk.expanded[node]:
+            walk.expanded[node] = True
+            walk.new[num] = node
+            num += 1
+        for _ in range(requests.children[i]):
+            reveal(recorded, walk, tree, node)
+    return num
+
+
+@njit(cache=True)
+def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
+    """One more child of a node."""
+    child, rank, row = walk.num_nodes[0], walk.revealed[node], walk.rows[node]
+    walk.num_nodes[0] += 1
+    walk.revealed[node] += 1
+    walk.depths[child] = walk.depths[node] + 1
+    walk.revealed[child] = 0
+    walk.expanded[child] = False
+    walk.rows[child] = -1
+    walk.on_text[child] = False
+    if row >= 0:
+        own = recorded.child[row, rank]
+        if own >= 0:
+            walk.rows[child] = recorded.first[tree] + own
+        walk.on_text[child] = walk.on_text[node] and recorded.taken[row] == rank
+
+
+@njit(cache=True)
+def fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
+    """What the draft pass finds, NaN where nothing was recorded; was there such a node?"""
+    unknown = False
+    for i in range(num):
+        node = walk.new[i]
+        row = walk.rows[node]
+        nodes.expanded[node] = True
+        if row < 0:
+            nodes.drawn[node] = np.nan
+            unknown = True
+        else:
+            nodes.drawn[node] = recorded.drawn[row, : nodes.drawn.shape[1]]
+    return unknown
+
+
+@njit(cache=True)
+def book_pass(tally, text, width, of_root):  # type: ignore[no-untyped-def]
+    """A draft pass over `width` nodes, if there is any."""
+    if width > 0:
+        if of_root:
+            tally.root_passes[text] += 1
+        else:
+            tally.widths[text, width] += 1
+
+
+@njit(cache=True)
+def book_round(walk, tally, text, drafted, room):  # type: ignore[no-untyped-def]
+    """Returns how many tokens were emitted, at most `room`."""
+    count = walk.num_nodes[0]
+    emitted = 0
+    depth = 0
+    for node in range(count):
+        emitted += walk.on_text[node]
+        depth = max(depth, walk.depths[node])
+    tally.rounds[text] += 1
+    tally.accepted[text] += emitted - 1
+    tally.depths[text, depth] += 1
+    if drafted:
+        tally.sizes[text, count] += 1
+    emitted = min(emitted, room)
+    tally.tokens[text] += emitted
+    return emitted

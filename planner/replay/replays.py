@@ -1,0 +1,281 @@
+"""What trees that grow while they are drafted would do, played on the profile's recorded trees.
+
+A replayed tree was drafted at one position of a text that the target wrote, given how that text
+goes on (a profile's `Replay`).  Played on it, a round emits what it accepts and one token more,
+and the next round starts behind that: along each text everything is known, and the tally over a
+text is one outcome of decoding, drawn from its very law.
+
+Recorded trees are finite: below a node that was not expanded nothing is known, and a rule that
+wants to draft there is told nothing and goes on elsewhere.  `Tally.unknown` counts such rounds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..documents.document import PlannerError
+from ..documents.head_card import HeadFile
+from ..documents.profile import Profile, Replay
+from ..documents.sampling import Sampling
+from ..estimates.bootstrap import resamples
+from ..estimates.step_costs import StepCosts, Time
+from ..policies import grower_of
+from ..policies.settings import (
+    Drafting,
+    TreeDrafting,
+    head_of,
+    learns,
+)
+from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from .recorded import Recorded, Tally
+from .rounds import PLAYED, play, play_tree
+
+SHARED = {"chain": "rrsw"}
+"""Rules that are another one with a single child: whose recorded trees serve them too."""
+
+
+@dataclass(frozen=True)
+class Replays:
+    """One verifier's recorded trees, under one sampling."""
+
+    recorded: Recorded
+    deterministic: bool
+    """Are candidates a function of the draft's distribution?"""
+    head: HeadFile | None = None
+    """Who scored the nodes, if a trained head did."""
+
+    @property
+    def num_texts(self) -> int:
+        return len(self.recorded.starts) - 1
+
+    @property
+    def num_children(self) -> int:
+        """The most children of a node that were recorded."""
+        return int(self.recorded.drawn.shape[1])
+
+    def hold(self, drafting: Drafting) -> bool:
+        """Were as many children recorded as it may give a node?"""
+        return drafting.most_children <= self.num_children
+
+    def play(self, drafting: Drafting) -> Tally:
+        """Rounds of `drafting` along every text.
+
+        Raises PlannerError for more children than were recorded, and for a rule that follows a
+        head's scores where there are none.
+        """
+        if not self.hold(drafting):
+            raise PlannerError(
+                f"drafting: got up to {drafting.most_children} children, but the profile's "
+                f"replayed trees have {self.num_children}; ask for fewer, or profile again"
+            )
+        if isinstance(drafting, TreeDrafting):
+            return play_tree(self.recorded, drafting.tree)
+        wanted = head_of(drafting)
+        if wanted is not None and (self.head is None or self.head.sha256 != wanted.sha256):
+            raise PlannerError(
+                f"drafting.head: got {wanted.file}, but the profile's replayed trees hold "
+                f"{'no scores' if self.head is None else f'the scores of {self.head.file}'}; "
+                "profile with this head, or choose another score"
+            )
+        compiled = PLAYED.get(drafting.kind)
+        if compiled is not None and not learns(drafting):
+            return compiled(self.recorded, drafting, self.deterministic)
+        return play(self.recorded, lambda: grower_of(drafting, deterministic=self.deterministic))
+
+    def half(self, which: int) -> Replays:
+        """Every second text, from the first (0) or the second (1)."""
+        return self.every(2, which)
+
+    def every(self, step: int, first: int = 0) -> Replays:
+        """Every `step`th text."""
+        return replace(self, recorded=_texts(self.recorded, slice(first, None, step)))
+
+    def played_by_halves(self, draftings: Sequence[Drafting], costs: StepCosts) -> Played | None:
+        """The first of two draftings of one kind on the first half of the texts, the second on the
+        second; in the texts' order.  None where sizes or widths come up that were not timed.
+
+        costs  of growing trees of that kind
+        """
+        tallies = [self.half(which).play(each) for which, each in enumerate(draftings)]
+        if not all(covers(tally, costs) for tally in tallies):
+            return None
+        return Played(_interleaved(tallies, self.num_texts), costs)
+
+
+class Spent(NamedTuple):
+    """One measured time, and how often it was needed."""
+
+    curve: str
+    at: int
+    """Nodes or width; 0 for the first draft pass."""
+    time: Time
+    often: np.ndarray
+    """float64 [texts]"""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A tally with what it cost."""
+
+    tally: Tally
+    costs: StepCosts
+
+    @property
+    def tokens_per_step(self) -> float:
+        return float(self.tally.tokens.sum() / self.tally.rounds.sum())
+
+    @property
+    def spent(self) -> list[Spent]:
+        """The measured times that the rounds are the sum of.
+
+        Sizes below the smallest whose overhead was measured count as that one.
+        """
+        tally, costs = self.tally, self.costs
+        sizes, widths = (
+            [(int(n), each[:, n]) for n in np.flatnonzero(each.sum(axis=0))]
+            for each in (tally.sizes, tally.widths)
+        )
+        least, alone = costs.overhead.first, tally.rounds - tally.sizes.sum(axis=1)
+        return [
+            *(Spent("verify", n, costs.verify(n), often) for n, often in sizes),
+            *(
+                Spent(costs.overhead.what, n, costs.overhead(max(n, least)), often)
+                for n, often in sizes
+            ),
+            Spent(costs.draft.what, 0, costs.draft_root, tally.root_passes),
+            *(Spent(costs.draft.what, width, costs.draft(width), often) for width, often in widths),
+            Spent("target step", 1, costs.autoregressive, alone),
+        ]
+
+    @property
+    def step(self) -> Time:
+        """The mean step: every round at the time of its size and of its draft passes.
+
+        Errors as in `cost`: fully correlated along a curve, independent between curves.
+        """
+        rounds = self.tally.rounds.sum()
+        ms, errors = 0.0, defaultdict[str, float](float)
+        for each in self.spent:
+            share = float(each.often.sum() / rounds)
+            ms += share * each.time.ms
+            errors[each.curve] += share * each.time.error_ms
+        return Time(ms, float(np.sqrt(sum(error**2 for error in errors.values()))))
+
+    @property
+    def tokens_per_ms(self) -> float:
+        return self.tokens_per_step / self.step.ms
+
+    @property
+    def discard_rate(self) -> float:
+        """Draft tokens verified and thrown away, per token emitted: N_discarded / N (SpecDec++)."""
+        counts = np.arange(self.tally.sizes.shape[1])
+        drafted = (self.tally.sizes * np.maximum(counts - 1, 0)).sum()
+        return float((drafted - self.tally.accepted.sum()) / self.tally.tokens.sum())
+
+    @property
+    def verification_rate(self) -> float:
+        """Target passes per token emitted: N_target / N (SpecDec++)."""
+        return 1 / self.tokens_per_step
+
+    @property
+    def passes_per_step(self) -> float:
+        """Draft passes."""
+        passes = self.tally.root_passes.sum() + self.tally.widths.sum()
+        return float(passes / self.tally.rounds.sum())
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """float64 [num_nodes + 1]: share of the steps that verify so many nodes."""
+        rounds = self.tally.rounds.sum()
+        shares = np.asarray(self.tally.sizes.sum(axis=0) / rounds)
+        shares[1] += 1 - shares.sum()  # steps that draft nothing
+        return shares
+
+    @property
+    def depths(self) -> np.ndarray:
+        """float64 [...]: share of the steps whose tree has so many levels below the root."""
+        return np.asarray(self.tally.depths.sum(axis=0) / self.tally.rounds.sum())
+
+    @property
+    def unknown(self) -> float:
+        """Share of the steps in which a node was missed that had not been recorded."""
+        return float(self.tally.unknown.sum() / self.tally.rounds.sum())
+
+    def samples(self) -> np.ndarray:
+        """float64 [2000]: tokens per step, by bootstrap sample of the texts."""
+        weights = resamples(len(self.tally.tokens))
+        return np.asarray((weights @ self.tally.tokens) / (weights @ self.tally.rounds))
+
+    def step_samples(self) -> np.ndarray:
+        """float64 [2000]: milliseconds of the mean step, by the same samples."""
+        weights = resamples(len(self.tally.tokens))
+        ms = sum((each.time.ms * each.often for each in self.spent), np.zeros(weights.shape[1]))
+        return np.asarray((weights @ ms) / (weights @ self.tally.rounds))
+
+
+def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays | None:
+    """The recorded trees that serve `verifier` under `sampling`; None where there are none."""
+    rule = GREEDY_RULE if sampling.temperature == 0 else SHARED.get(verifier, verifier)
+    for entry in profile.replays:
+        if entry.sampling == sampling and entry.verifier == rule:
+            return _loaded(profile, entry)
+    return None
+
+
+def covers(tally: Tally, costs: StepCosts) -> bool:
+    """Were all sizes and widths measured?"""
+    sizes, widths = (np.flatnonzero(each.sum(axis=0)) for each in (tally.sizes, tally.widths))
+    largest, widest = sizes.max(initial=1), widths.max(initial=1)
+    return bool(largest <= costs.max_nodes and widest <= costs.draft.last)
+
+
+def _interleaved(tallies: Sequence[Tally], num_texts: int) -> Tally:
+    """Of every second text each."""
+    merged = []
+    for parts in zip(*tallies, strict=True):
+        widest = [max(part.shape[axis] for part in parts) for axis in range(1, parts[0].ndim)]
+        whole = np.zeros((num_texts, *widest))
+        for which, part in enumerate(parts):
+            whole[(slice(which, None, 2), *(slice(size) for size in part.shape[1:]))] = part
+        merged.append(whole)
+    return Tally(*merged)
+
+
+def _loaded(profile: Profile, entry: Replay) -> Replays:
+    first, drawn, child, taken, features, path = profile.replayed(entry)
+    lengths = [prompt.num_positions for prompt in entry.prompts]
+    return Replays(
+        recorded=Recorded(
+            starts=np.concatenate(([0], np.cumsum(lengths))),
+            first=np.ascontiguousarray(first),
+            drawn=np.minimum(drawn.astype(np.float64), 1.0),
+            child=np.ascontiguousarray(child),
+            taken=np.ascontiguousarray(taken),
+            features=features.astype(np.float64),
+            path=np.ascontiguousarray(path),
+        ),
+        deterministic=VERIFIER_TRAITS[entry.verifier].deterministic,
+        head=entry.head,
+    )
+
+
+def _texts(recorded: Recorded, which: slice) -> Recorded:
+    """Some of the texts, as if no others had been recorded."""
+    texts = range(len(recorded.starts) - 1)[which]
+    trees = np.concatenate([np.arange(*recorded.starts[i : i + 2]) for i in texts])
+    sizes = np.diff(recorded.first)
+    rows = np.isin(np.repeat(np.arange(len(sizes)), sizes), trees)
+    return Recorded(
+        starts=np.concatenate(([0], np.cumsum(np.diff(recorded.starts)[which]))),
+        first=np.concatenate(([0], np.cumsum(sizes[trees]))),
+        drawn=recorded.drawn[rows],
+        child=recorded.child[rows],
+        taken=recorded.taken[rows],
+        features=recorded.features[rows],
+        path=recorded.path[trees],
+    )

@@ -1,0 +1,356 @@
+"""Rounds of decoding, played on recorded trees: what a rule asks for is looked up, not drafted.
+
+The rules are those of decoding (`planner.policies`).  Chains and whatever else is not compiled are
+asked through their protocol; the kernels of trees are called directly, a text at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..documents.tree import Tree
+from ..policies import greedy, price, threshold
+from ..policies.compiled.memory import new_memory
+from ..policies.compiled.slots import requests_in
+from ..policies.policy import (
+    COLLISION,
+    ENTROPY,
+    MAX_PROBABILITY,
+    SCORE,
+    Grower,
+)
+from ..policies.settings import (
+    ConfidentDrafting,
+    DynamicDrafting,
+    GreedyDrafting,
+    PriceDrafting,
+    StoppingDrafting,
+    ThresholdDrafting,
+)
+from ..policies.stopping import FACTORS
+from .recorded import (
+    Recorded,
+    Tally,
+    Walk,
+    book_pass,
+    book_round,
+    fill_nodes,
+    fill_root,
+    new_tally,
+    new_walk,
+    reveal,
+    serve,
+)
+
+SCORES_PLAYED = tuple(FACTORS)
+"""By their place the compiled rules of chains know them (`_factor`)."""
+
+
+class Ends(NamedTuple):
+    """When a chain is not continued."""
+
+    score: int
+    """Place in `SCORES_PLAYED`"""
+    least: float
+    """Of the score of its last token, or of the product over all of them."""
+    of_all: bool
+    before: bool = False
+    """Is the token whose score is too low not drafted any more?"""
+
+
+class Lengths(NamedTuple):
+    """How long chains may become."""
+
+    first: int
+    """In the first round of a text."""
+    scheduled: bool
+    """Two tokens more after a round that accepted all, one less after any other?"""
+
+
+def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: bool) -> Tally:
+    """DySpec, Algorithm 1."""
+    tally = new_tally(len(recorded.starts) - 1, drafting.num_nodes)
+    _play_greedy(
+        recorded,
+        new_walk(drafting.num_nodes),
+        tally,
+        new_memory(drafting.num_nodes, drafting.max_children),
+        drafting.max_depth,
+    )
+    return tally
+
+
+def play_threshold(recorded: Recorded, drafting: ThresholdDrafting, deterministic: bool) -> Tally:
+    """DySpec, Algorithm 2."""
+    tally = new_tally(len(recorded.starts) - 1, drafting.num_nodes)
+    _play_threshold(
+        recorded,
+        new_walk(drafting.num_nodes),
+        tally,
+        new_memory(drafting.num_nodes, drafting.max_children),
+        drafting.threshold,
+        drafting.max_depth,
+    )
+    return tally
+
+
+def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool) -> Tally:
+    """One price of time, the planned one throughout."""
+    tally = new_tally(len(recorded.starts) - 1, drafting.num_nodes)
+    _play_price(
+        recorded,
+        new_walk(drafting.num_nodes),
+        tally,
+        new_memory(drafting.num_nodes, drafting.max_children),
+        price.tables_of(drafting, deterministic=deterministic),
+        drafting.price_per_ms,
+        drafting.max_depth,
+    )
+    return tally
+
+
+def play_stopping(recorded: Recorded, drafting: StoppingDrafting, deterministic: bool) -> Tally:
+    """A chain, as long as P(all accepted) is high enough (SpecDec++)."""
+    ends = Ends(SCORES_PLAYED.index(drafting.score), 1 - drafting.threshold, True)
+    return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
+
+
+def play_dynamic(recorded: Recorded, drafting: DynamicDrafting, deterministic: bool) -> Tally:
+    """Hugging Face's assisted generation, its confidence left as it is."""
+    ends = Ends(SCORES_PLAYED.index("probability"), drafting.confidence, False)
+    lengths = Lengths(drafting.num_tokens, drafting.schedule == "heuristic")
+    return _chains_played(recorded, drafting, ends, lengths)
+
+
+def play_confident(recorded: Recorded, drafting: ConfidentDrafting, deterministic: bool) -> Tally:
+    """A chain, as long as the draft is sure of the next token (llama.cpp)."""
+    ends = Ends(SCORES_PLAYED.index("confidence"), drafting.confidence, False, before=True)
+    return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
+
+
+def _chains_played(
+    recorded: Recorded,
+    drafting: StoppingDrafting | DynamicDrafting | ConfidentDrafting,
+    ends: Ends,
+    lengths: Lengths,
+) -> Tally:
+    tally = new_tally(len(recorded.starts) - 1, drafting.most_nodes)
+    _play_chains(recorded, tally, ends, lengths, drafting.max_depth)
+    return tally
+
+
+PLAYED: dict[str, Callable[..., Tally]] = {
+    "dyspec-greedy": play_greedy,
+    "dyspec-threshold": play_threshold,
+    "stopping": play_stopping,
+    "dynamic": play_dynamic,
+    "confident": play_confident,
+    "price": play_price,
+}
+"""Compiled: (recorded, drafting, deterministic) -> Tally, by kind; only rules that do not learn."""
+
+
+def play_tree(recorded: Recorded, tree: Tree) -> Tally:
+    """The same tree in every round."""
+    tally = new_tally(len(recorded.starts) - 1, tree.num_nodes)
+    first_child = np.array([family[0] if family else 0 for family in tree.children])
+    _play_tree(recorded, tally, first_child, tree.num_children.astype(np.int64))
+    tally.sizes[:, tree.num_nodes] = tally.rounds if tree.num_nodes > 1 else 0
+    tally.depths[:, tree.depth] = tally.rounds
+    for level, width in enumerate(tree.widths.tolist()):
+        if level == 0:
+            tally.root_passes[:] = tally.rounds
+        else:
+            tally.widths[:, width] += tally.rounds
+    return tally
+
+
+def play(
+    recorded: Recorded,
+    grower_of_text: Callable[[], Grower],
+    step_ms: Callable[[int, list[int]], float] | None = None,
+) -> Tally:
+    """Any rule, asked as decoding asks it: slower, and obvious.
+
+    grower_of_text  a rule as it is at the start of a text
+    step_ms         what a round took, by nodes verified and widths of the draft passes (0 for the
+                    first); None: the rule is told 0
+    """
+    num_nodes = grower_of_text().num_nodes
+    tally = new_tally(len(recorded.starts) - 1, num_nodes)
+    walk = new_walk(num_nodes)
+    for text in range(len(tally.tokens)):
+        grower = grower_of_text()
+        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        while tree < end:
+            widths = _play_round(recorded, grower, walk, tree, tally, text)
+            path = np.flatnonzero(walk.on_text[: walk.num_nodes[0]])[1:].tolist()
+            took = 0.0 if step_ms is None else step_ms(int(walk.num_nodes[0]), widths)
+            emitted = book_round(walk, tally, text, len(widths) > 0, end - tree)
+            grower.verified(path, took)
+            tree += emitted
+    return tally
+
+
+def _play_round(
+    recorded: Recorded, grower: Grower, walk: Walk, tree: int, tally: Tally, text: int
+) -> list[int]:
+    """Widths of its draft passes, 0 for the root's."""
+    widths = []
+    unknown = 0
+    grower.start(len(walk.rows))
+    fill_root(recorded, walk, tree)
+    while requests := grower.grow():
+        new = []
+        for node, count in requests:
+            if not walk.expanded[node]:
+                walk.expanded[node] = True
+                new.append(node)
+            for _ in range(count):
+                reveal(recorded, walk, tree, node)
+        if not new:
+            continue
+        rows = walk.rows[new]
+        drawn, features = recorded.drawn[rows], recorded.features[rows]
+        drawn[rows < 0] = features[rows < 0] = np.nan
+        unknown += int((rows < 0).sum())
+        widths.append(0 if new == [0] else len(new))
+        book_pass(tally, text, len(new), new == [0])
+        grower.expanded(new, drawn[:, : grower.max_children], features)
+    tally.unknown[text] += unknown > 0
+    return widths
+
+
+@njit(cache=True, nogil=True)
+def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-untyped-def]
+    nodes, heap, waiting, requests = greedy.state_in(memory)
+    for text in range(len(tally.tokens)):
+        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        while tree < end:
+            greedy.start(nodes, heap, waiting, max_depth)
+            fill_root(recorded, walk, tree)
+            drafted = unknown = False
+            while True:
+                greedy.advance(nodes, heap, waiting, requests, max_depth)
+                if requests.count[0] == 0:
+                    break
+                num = serve(recorded, walk, tree, requests)
+                drafted = drafted or num > 0
+                unknown |= fill_nodes(recorded, walk, nodes, num)
+                book_pass(tally, text, num, walk.new[0] == 0)
+            tally.unknown[text] += unknown
+            tree += book_round(walk, tally, text, drafted, end - tree)
+
+
+@njit(cache=True, nogil=True)
+def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: ignore[no-untyped-def]
+    nodes, level, below, requests = threshold.state_in(memory)
+    for text in range(len(tally.tokens)):
+        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        while tree < end:
+            threshold.start(nodes, level, below, max_depth)
+            fill_root(recorded, walk, tree)
+            drafted = unknown = False
+            while True:
+                threshold.advance(nodes, level, below, requests, least, max_depth)
+                if requests.count[0] == 0:
+                    break
+                num = serve(recorded, walk, tree, requests)
+                drafted = drafted or num > 0
+                unknown |= fill_nodes(recorded, walk, nodes, num)
+                book_pass(tally, text, num, walk.new[0] == 0)
+            tally.unknown[text] += unknown
+            tree += book_round(walk, tally, text, drafted, end - tree)
+
+
+@njit(cache=True, nogil=True)
+def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):  # type: ignore[no-untyped-def]
+    growth, requests = price.growth_in(memory), requests_in(memory)
+    for text in range(len(tally.tokens)):
+        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        while tree < end:
+            price.start(growth)
+            fill_root(recorded, walk, tree)
+            drafted = unknown = False
+            while True:
+                price.advance(growth, tables, requests, price_per_ms, max_depth)
+                if requests.count[0] == 0:
+                    break
+                num = serve(recorded, walk, tree, requests)
+                drafted = drafted or num > 0
+                unknown |= fill_nodes(recorded, walk, growth.nodes, num)
+                collisions = np.full(num, np.nan)
+                for i in range(num):
+                    row = walk.rows[walk.new[i]]
+                    if row >= 0:
+                        collisions[i] = recorded.features[row, COLLISION]
+                price.fill_expanded(growth, tables, walk.new[:num], collisions)
+                book_pass(tally, text, num, walk.new[0] == 0)
+            tally.unknown[text] += unknown
+            tree += book_round(walk, tally, text, drafted, end - tree)
+
+
+@njit(cache=True, nogil=True)
+def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-untyped-def]
+    for text in range(len(tally.tokens)):
+        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        longest = lengths.first
+        while tree < end:
+            row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
+            while depth < min(longest, max_depth) and score >= ends.least:
+                book_pass(tally, text, 1, depth == 0)
+                factor = _factor(recorded, row, ends.score, depth == 0) if row >= 0 else 0.0
+                if ends.before and (row < 0 or factor < ends.least):
+                    tally.unknown[text] += row < 0
+                    break
+                depth += 1
+                if row < 0:
+                    tally.unknown[text] += 1
+                    break
+                if emitted == depth and recorded.taken[row] == 0:
+                    emitted += 1
+                score = score * factor if ends.of_all else factor
+                own = recorded.child[row, 0]
+                row = recorded.first[tree] + own if own >= 0 else -1
+            if lengths.scheduled:
+                longest = longest + 2 if emitted == depth + 1 else max(1, longest - 1)
+            tally.rounds[text] += 1
+            tally.accepted[text] += emitted - 1
+            tally.sizes[text, depth + 1] += 1
+            tally.depths[text, depth] += 1
+            emitted = min(emitted, end - tree)
+            tally.tokens[text] += emitted
+            tree += emitted
+
+
+@njit(cache=True)
+def _factor(recorded, row, factor, of_root):  # type: ignore[no-untyped-def]
+    if factor == 0:  # head
+        return 1.0 if of_root else recorded.features[row, SCORE]
+    if factor == 1:  # confidence
+        return recorded.features[row, MAX_PROBABILITY]
+    if factor == 2:  # entropy
+        return np.exp(-recorded.features[row, ENTROPY])
+    return recorded.drawn[row, 0]
+
+
+@njit(cache=True)
+def _play_tree(recorded, tally, first_child, num_children):  # type: ignore[no-untyped-def]
+    for text in range(len(tally.tokens)):
+        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        while tree < end:
+            node, emitted = 0, 1
+            for rank in recorded.path[tree]:
+                if rank < 0 or rank >= num_children[node]:
+                    break
+                node = first_child[node] + rank
+                emitted += 1
+            tally.rounds[text] += 1
+            tally.accepted[text] += emitted - 1
+            emitted = min(emitted, end - tree)
+            tally.tokens[text] += emitted
+            tree += emitted

@@ -1,0 +1,1 @@
+"""What a person sees of documents: in a terminal, as pictures, in words."""

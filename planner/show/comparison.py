@@ -1,0 +1,175 @@
+"""By how much is one plan faster than another, and could that be chance?
+
+Both are predicted on the same prompts and costed from the same tables, so most of what is uncertain
+is uncertain of both alike: the intervals of their ratios are narrower than their own suggest.
+Tokens: the ratio in every bootstrap sample of the prompts.  Times: a measured time that enters both
+steps counts only as far as its shares of the two differ; as in `cost`, what is left of one curve is
+added as if fully correlated, separately for either step, and different curves are independent.
+Where trees grow, both sides are played on the recorded trees, so that the same luck meets both; a
+step's time then varies from text to text too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..documents.estimate import Estimate
+from ..estimates.bootstrap import interval
+from ..estimates.intervals import around, product, relative
+from ..estimates.step_costs import Time
+from ..optimizer.choice import Contest
+from ..optimizer.grading import Candidate
+from ..replay.replays import Played
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Ratios, one to the other, with their 95 % intervals."""
+
+    tokens_per_step: Estimate
+    step_ms: Estimate
+    speed: Estimate
+    """Tokens per millisecond."""
+
+    @property
+    def could_be_chance(self) -> bool:
+        """Does the interval of the speeds' ratio contain 1?"""
+        return self.speed.low <= 1 <= self.speed.high
+
+
+def compare(one: Candidate, other: Candidate, contests: list[Contest]) -> Comparison:
+    """`one` against `other`, both from `contests` of the same profile, sampling and conditions."""
+    by_name = {contest.verifier: contest for contest in contests}
+    sides = [_Side.of(each, by_name[each.verifier]) for each in (one, other)]
+    if one.grows or other.grows:
+        sides = [side.on_recorded_trees() for side in sides]
+    tokens = _tokens_ratio(*sides)
+    timed = _step_ratio(*sides)
+    if not (one.grows or other.grows):
+        return Comparison(tokens, timed, product(tokens, _inverse(timed)))
+    step, speed = _varying(*sides)
+    return Comparison(tokens, product(step, relative(timed)), product(speed, relative(timed)))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A candidate with all that it can be compared by."""
+
+    candidate: Candidate
+    contest: Contest
+    tokens: np.ndarray | None
+    """float64 [2000]: tokens per step, by bootstrap sample of the texts"""
+    step_ms: np.ndarray | None
+    """float64 [2000]: likewise, where it varies"""
+    lengths: list[float]
+    """Of the texts; tells whether two sides were measured on the same."""
+
+    @classmethod
+    def of(cls, candidate: Candidate, contest: Contest) -> _Side:
+        """Of a fixed tree, as the traces have it; of growing ones nothing yet."""
+        tokens = None if candidate.grows else contest.evidence.samples(candidate.tree)
+        return cls(candidate, contest, tokens, None, [float(contest.evidence.num_prompts)])
+
+    def on_recorded_trees(self) -> _Side:
+        """Played there, if any were recorded."""
+        played, replays = self.candidate.played, self.contest.replays
+        if played is None and replays is not None and replays.hold(self.candidate.drafting):
+            played = Played(replays.play(self.candidate.drafting), self.contest.costs)
+        if played is None:
+            return replace(self, tokens=None, step_ms=None)
+        return replace(
+            self,
+            tokens=played.samples(),
+            step_ms=played.step_samples(),
+            lengths=played.tally.tokens.tolist(),
+        )
+
+
+def _tokens_ratio(one: _Side, other: _Side) -> Estimate:
+    a, b = one.candidate.tokens_per_step, other.candidate.tokens_per_step
+    if one.tokens is None or other.tokens is None or one.lengths != other.lengths:
+        return product(a, _inverse(b))  # not the same texts: no pairs
+    samples = one.tokens / other.tokens
+    return _sampled(a.value / b.value, samples, one, a.low / b.high, a.high / b.low)
+
+
+def _varying(one: _Side, other: _Side) -> tuple[Estimate, Estimate]:
+    """Ratios of the step's time and of speed, as far as both vary from text to text."""
+    a, b = one.candidate, other.candidate
+    step, speed = a.step_ms.value / b.step_ms.value, a.tokens_per_ms / b.tokens_per_ms
+    if one.tokens is None or other.tokens is None or one.lengths != other.lengths:
+        unpaired = product(a.tokens_per_step, _inverse(b.tokens_per_step))
+        return _exactly(step), product(unpaired, _exactly(1 / step))
+    assert one.step_ms is not None
+    assert other.step_ms is not None
+    times = one.step_ms / other.step_ms
+    most = 1e3
+    return (
+        _sampled(step, times, one, step / most, step * most),
+        _sampled(speed, one.tokens / other.tokens / times, one, speed / most, speed * most),
+    )
+
+
+def _sampled(value: float, samples: np.ndarray, side: _Side, least: float, most: float) -> Estimate:
+    """`value` with the interval of the samples, which are moved to lie around it: what is compared
+    may have been graded with more than these texts."""
+    num_texts = len(side.lengths) if side.step_ms is not None else int(side.lengths[0])
+    bounds = interval(samples, num_texts, least=least, most=most)
+    if side.step_ms is None:
+        return around(value, *bounds)
+    moved = value / float(np.median(samples))
+    return around(value, *(bound * moved for bound in bounds))
+
+
+def _step_ratio(one: _Side, other: _Side) -> Estimate:
+    """From the error of log(step of one) - log(step of other), linear in every measured time."""
+    shares: dict[tuple[str, int], float] = defaultdict(float)
+    errors: dict[tuple[str, int], float] = {}
+    for side, sign in ((one, 1.0), (other, -1.0)):
+        for place, time, often in _times(side.candidate, side.contest):
+            shares[place] += sign * often / side.candidate.step_ms.value
+            errors[place] = time.error_ms
+    by_curve: dict[tuple[str, bool], float] = defaultdict(float)
+    for (curve, count), share in shares.items():
+        by_curve[curve, share > 0] += share * errors[curve, count]
+    error = 1.96 * float(np.sqrt(sum(part**2 for part in by_curve.values())))
+    value = one.candidate.step_ms.value / other.candidate.step_ms.value
+    wide = float(np.exp(error))
+    return Estimate(value=value, low=value / wide, high=value * wide)
+
+
+def _times(candidate: Candidate, contest: Contest) -> list[tuple[tuple[str, int], Time, float]]:
+    """The measured times that its step is the sum of, by curve and count, and how often each."""
+    costs = contest.costs
+
+    def named(curve: str) -> str:
+        """Of walks every verifier has its own, of passes all have the same."""
+        return f"{curve}, {contest.verifier}" if "overhead" in curve else curve
+
+    if candidate.played is not None:
+        rounds = candidate.played.tally.rounds.sum()
+        return [
+            ((named(each.curve), each.at), each.time, float(each.often.sum() / rounds))
+            for each in candidate.played.spent
+        ]
+    size = candidate.tree.num_nodes
+    if size == 1:
+        return [(("target step", 1), costs.autoregressive, 1.0)]
+    widths = [int(width) for width in candidate.tree.widths[1:]]
+    return [
+        (("verify", size), costs.verify(size), 1.0),
+        ((named(costs.overhead.what), size), costs.overhead(size), 1.0),
+        ((costs.draft.what, 0), costs.draft_root, 1.0),
+        *(((costs.draft.what, width), costs.draft(width), 1.0) for width in widths),
+    ]
+
+
+def _inverse(number: Estimate) -> Estimate:
+    return Estimate(value=1 / number.value, low=1 / number.high, high=1 / number.low)
+
+
+def _exactly(value: float) -> Estimate:
+    return Estimate(value=value, low=value, high=value)

@@ -1,0 +1,55 @@
+"""What the published thresholds would be at a plan's own price of time, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..documents.profile import Profile
+from ..estimates.step_costs import step_costs
+from ..optimizer.growing import GrowthEstimates
+from ..optimizer.problem import Limits
+from ..optimizer.solvers.dyspec import verifying_threshold
+from ..optimizer.solvers.specdecpp import stopping_threshold
+from ..plans.plan import Plan
+from ..replay.replays import replays_of
+from ..verifiers.traits import GREEDY_RULE
+
+
+@dataclass(frozen=True)
+class PricedThresholds:
+    """Special cases of pricing time (`planner.policies.price`)."""
+
+    price_per_ms: float
+    """Tokens per millisecond of the plan."""
+    dyspec: float
+    """C = price * t': from which value on a slot is worth verifying; drafting is taken for free."""
+    specdecpp: float
+    """h = 1 - price * (c1 + t') / a: at which P(some token is rejected) a chain should end."""
+
+
+def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
+    """Under the conditions that `plan` was made for; None without recorded trees to learn a from,
+    or without a prediction."""
+    replays = replays_of(profile, plan.sampling, plan.verifier)
+    if replays is None:
+        entries = (entry.verifier for entry in profile.replays if entry.sampling == plan.sampling)
+        replays = next((replays_of(profile, plan.sampling, verifier) for verifier in entries), None)
+    if replays is None or plan.predicted is None or plan.made_from is None:
+        return None
+    costs = step_costs(
+        profile,
+        verifier=GREEDY_RULE if plan.sampling.temperature == 0 else plan.verifier,
+        batch_size=plan.made_from.batch_size,
+        context=plan.made_from.context,
+    ).growing()
+    estimates = GrowthEstimates(
+        replays=replays,
+        costs=costs,
+        price_per_ms=plan.predicted.tokens_per_step.value / plan.predicted.step_ms.value,
+        max_children=replays.num_children,
+    )
+    return PricedThresholds(
+        price_per_ms=estimates.price_per_ms,
+        dyspec=verifying_threshold(estimates, Limits(costs.max_nodes, 1)),
+        specdecpp=stopping_threshold(estimates),
+    )

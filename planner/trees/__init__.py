@@ -1,0 +1,1 @@
+"""Which tree of n nodes emits most."""

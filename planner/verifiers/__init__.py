@@ -1,0 +1,1 @@
+"""How children are drawn and judged, and how often they are accepted."""

@@ -1,0 +1,1 @@
+"""Trees drafted along recorded texts."""

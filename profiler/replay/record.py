@@ -1,0 +1,342 @@
+"""Trees drafted at every position of the target's texts, given those texts: see `profile.Replay`.
+
+All positions of a text are drafted together: the text stands in the draft's cache once, and the
+nodes of many trees behind it, each seeing its own text and its own ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from planner.documents.arrays import ReplayArrays
+from planner.documents.document import PlannerError
+from planner.documents.head_card import HeadFile
+from planner.documents.profile import Replay, ReplayedPrompt
+from planner.documents.sampling import Sampling
+from planner.policies.compiled.drawn import drawn_values
+from planner.policies.policy import FEATURES
+from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from runtime.cache import RowCache
+from runtime.candidates import features
+from runtime.heads import AcceptanceHead
+from runtime.language_model import HiddenModel, LanguageModel
+from runtime.randomness import Source, seeded_source
+from runtime.sampling import distribution
+from runtime.verifiers import VERIFIERS
+
+from ..acceptance import distributions_along
+from ..journal import Piece
+from .chances import Chances
+from .draws import DRAWS
+
+EXPANDED_AT_ONCE = 2
+"""Nodes of each tree in one draft pass behind the first: the fewer, the better they are chosen."""
+
+TREES_AT_ONCE = {"cpu": 32, "cuda": 512}
+"""Trees whose nodes stand in the cache together: each of them is masked for all others."""
+
+LEAST_VALUE = 1e-4
+"""Places that are reached more seldom are not worth a draft pass."""
+
+MAX_LEVELS = 24
+"""Levels below the root to which it is recorded what is accepted."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """How much of the trees is recorded."""
+
+    num_expanded: int = 41
+    """Draft distributions of each tree."""
+    num_children: int = 8
+    """Candidates below each of them."""
+
+
+def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
+    """Whose trees are recorded under `sampling`, by default."""
+    return (GREEDY_RULE,) if sampling.temperature == 0 else ("rrsw",)
+
+
+@torch.inference_mode()
+def record_replays(
+    target: LanguageModel,
+    draft: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    texts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    verifier: str,
+    *,
+    width: Width,
+    seed: int,
+    head: AcceptanceHead | None = None,
+) -> Piece:
+    """Trees at every position of `texts`, which the target itself wrote behind `prompts`.
+
+    verifier  one of `DRAWS`; at temperature 0 it must be the greedy rule
+    head      scores the nodes, if there is one
+
+    Returns the arrays of `ReplayArrays` by name, and "num_positions", int64
+    [texts].
+    """
+    if head is not None and not isinstance(draft, HiddenModel):
+        raise PlannerError(
+            f"draft: got {draft.info.name}, which does not give its hidden states, but a head is "
+            "to score its tokens; pass a transformers model"
+        )
+    source, chances = seeded_source(seed, target.device), Chances(target.device)
+    asked = _Asked(draft, sampling, verifier, width, head, chances, source)
+    parts = []
+    for prompt, text in zip(prompts, texts, strict=True):
+        p, q = distributions_along(target, draft, prompt, text, sampling)
+        parts += _replayed_text(asked, prompt, text, p, q)
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    sizes = arrays.pop("sizes")
+    arrays["first"] = np.concatenate(([0], np.cumsum(sizes)))
+    arrays["num_positions"] = np.array([len(text) for text in texts])
+    return arrays
+
+
+def replay_entry(
+    piece: Piece, sampling: Sampling, verifier: str, width: Width, head: HeadFile | None = None
+) -> tuple[Replay, dict[str, np.ndarray]]:
+    """The profile's entry for what `record_replays` returned, and the arrays that it names."""
+    prefix = f"{str(sampling).replace(' ', ',')}/{verifier}/replay"
+    entry = Replay(
+        sampling=sampling,
+        verifier=verifier,
+        num_children=piece["drawn"].shape[1],
+        num_expanded=width.num_expanded,
+        prompts=[
+            ReplayedPrompt(prompt=index, num_positions=int(count))
+            for index, count in enumerate(piece["num_positions"])
+        ],
+        head=head,
+        arrays=prefix,
+    )
+    return entry, {f"{prefix}/{name}": piece[name] for name in ReplayArrays._fields}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be recorded, and with what."""
+
+    draft: LanguageModel
+    sampling: Sampling
+    verifier: str
+    width: Width
+    head: AcceptanceHead | None
+    chances: Chances
+    source: Source
+
+
+def _replayed_text(
+    asked: _Asked, prompt: Sequence[int], text: Sequence[int], p: Tensor, q: Tensor
+) -> list[dict[str, np.ndarray]]:
+    """One text's trees, some at a time.  p, q float [N, V] in front of each of its N tokens."""
+    draft = asked.draft
+    read = torch.tensor([*prompt, *text[:-1]], device=draft.device)
+    cache = draft.new_cache(len(read))
+    draft.forward(read, torch.arange(len(read), device=draft.device), cache, num_logits=0)
+    tokens = torch.tensor(text, device=p.device)
+    some = TREES_AT_ONCE.get(p.device.type, TREES_AT_ONCE["cuda"])
+    parts = []
+    for start in range(0, len(text), some):
+        places = range(start, min(start + some, len(text)))
+        trees = _Trees(asked, cache, len(prompt), places, p, q, tokens)
+        trees.grow()
+        trees.note_chances()
+        parts.append(trees.arrays())
+        cache.rewind(len(read))
+    return parts
+
+
+class _Trees:
+    """The trees at some positions of one text while they grow, best places first.
+
+    Everything is by tree and row, a row being an expanded node; G trees, R rows at most, K
+    candidates.  The root's row 0 stands at the token in front of its position.
+    """
+
+    def __init__(
+        self,
+        asked: _Asked,
+        cache: RowCache,
+        num_prompt: int,
+        places: range,
+        p: Tensor,
+        q: Tensor,
+        text: Tensor,
+    ) -> None:
+        self._draft, self._cache = asked.draft, cache
+        self._p, self._q, self._text = p, q, text
+        greedy = asked.sampling.temperature == 0
+        self._sampling = Sampling(temperature=1.0) if greedy else asked.sampling
+        self._verifier, self._width, self._head = asked.verifier, asked.width, asked.head
+        self._chances, self._source = asked.chances, asked.source
+        draft, width = asked.draft, asked.width
+        self._read = cache.length
+        size = (len(places), width.num_expanded)
+        most = min(width.num_children, p.shape[-1])
+        wide = (*size, most)
+        device = p.device
+        self._places = torch.arange(places.start, places.stop, device=device)
+        self._roots = self._places + num_prompt - 1
+        self._rooms = draft.max_positions - 1 - self._roots
+        self._sizes = torch.zeros(size[0], dtype=torch.long, device=device)
+        self._candidates = torch.zeros(wide, dtype=torch.long, device=device)
+        self._drawn = torch.zeros(wide, dtype=torch.float64, device=device)
+        self._values = torch.zeros(wide, dtype=torch.float64, device=device)
+        self._child = torch.full(wide, -1, device=device)
+        self._taken = torch.full(size, -1, device=device)
+        self._on_text = torch.zeros(size, dtype=torch.bool, device=device)
+        self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
+        self._depths = torch.zeros(size, dtype=torch.long, device=device)
+        self._cache_rows = torch.zeros((*size, size[1]), dtype=torch.long, device=device)
+        """Rows in the cache of the ancestors of each row, its own last, by depth below the root."""
+
+    def grow(self) -> None:
+        """Draft until the trees are as wide as wanted."""
+        trees = torch.arange(len(self._places), device=self._places.device)
+        self._on_text[:, 0] = True
+        certain = torch.ones(len(trees), dtype=torch.float64, device=trees.device)
+        self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain)
+        while int(self._sizes.min()) < self._width.num_expanded:
+            trees, parents, ranks = self._best_places()
+            if len(trees) == 0:
+                break
+            self._draft_below(trees, parents, ranks)
+
+    def note_chances(self) -> None:
+        """Learn from what was accepted, for the trees to come."""
+        self._chances.note(self._drawn[self._on_text], self._taken[self._on_text])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As in a profile's `Replay`, with "sizes" int64 [trees] instead of "first"."""
+        rows = torch.arange(self._width.num_expanded, device=self._sizes.device)
+        there = rows[None, :] < self._sizes[:, None]
+        return {
+            "sizes": self._sizes.cpu().numpy(),
+            "drawn": self._drawn[there].float().cpu().numpy(),
+            "child": self._child[there].to(torch.int8).cpu().numpy(),
+            "taken": self._taken[there].to(torch.int8).cpu().numpy(),
+            "features": self._features[there].float().cpu().numpy(),
+            "path": self._paths().to(torch.int8).cpu().numpy(),
+        }
+
+    def _paths(self) -> Tensor:
+        """int64 [G, MAX_LEVELS]: ranks accepted one below the other, -1 behind the last.
+
+        Behind what was expanded the draft's distribution is that along the text, and the children
+        are drawn anew.
+        """
+        trees = torch.arange(len(self._places), device=self._places.device)
+        rows = torch.zeros_like(trees)
+        paths = torch.full((len(trees), MAX_LEVELS), -1, device=trees.device)
+        for level in range(MAX_LEVELS):
+            here = self._places[trees] + level < len(self._text)
+            trees, rows = trees[here], rows[here]
+            if len(trees) == 0:
+                break
+            ranks = self._taken[trees, rows]
+            fresh = rows < 0
+            ranks[fresh] = self._drawn_at(self._places[trees[fresh]] + level)[1]
+            paths[trees, level] = ranks
+            on = ranks >= 0
+            below = torch.where(rows >= 0, self._child[trees, rows, ranks.clamp(min=0)], -1)
+            trees, rows = trees[on], below[on]
+        return paths
+
+    def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Children of on-text nodes at `places`, and the ranks accepted: see `replay_draws`."""
+        draw, most = DRAWS[self._verifier], self._candidates.shape[-1]
+        if len(places) == 0:
+            return places[:, None].expand(0, most), places
+        return draw(self._p[places], self._q[places], self._text[places], most, self._source)
+
+    def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
+        flat = self._values.flatten(1)
+        values, where = flat.topk(min(EXPANDED_AT_ONCE, flat.shape[1]), dim=-1)
+        left = self._width.num_expanded - self._sizes
+        order = torch.arange(values.shape[1], device=values.device)
+        wanted = (values >= LEAST_VALUE) & (order[None, :] < left[:, None])
+        trees = wanted.nonzero()[:, 0]
+        most = self._values.shape[-1]
+        return trees, where[wanted] // most, where[wanted] % most
+
+    def _draft_below(self, trees: Tensor, parents: Tensor, ranks: Tensor) -> None:
+        """One draft pass over the candidates at `ranks` of rows `parents`, which become rows."""
+        order = torch.arange(len(trees), device=trees.device)
+        first = torch.searchsorted(trees, trees)  # trees ascend: the first of the same tree
+        rows = self._sizes[trees] + order - first
+        depths = self._depths[trees, parents] + 1
+        self._depths[trees, rows] = depths
+        self._child[trees, parents, ranks] = rows
+        self._on_text[trees, rows] = (
+            self._on_text[trees, parents] & (self._taken[trees, parents] == ranks)
+        )  # fmt: skip
+        above = self._cache_rows[trees, parents]
+        above[order, depths - 1] = self._cache.length + order
+        self._cache_rows[trees, rows] = above
+        logits, scores = self._passed(
+            self._candidates[trees, parents, ranks],
+            self._roots[trees] + depths,
+            self._visible(trees, depths, above),
+        )
+        values = self._values[trees, parents, ranks]
+        self._values[trees, parents, ranks] = 0
+        self._expand(trees, rows, distribution(logits, self._sampling), values, scores)
+
+    def _passed(
+        self, tokens: Tensor, positions: Tensor, visible: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
+        if self._head is None:
+            return self._draft.forward(tokens, positions, self._cache, visible), None
+        assert isinstance(self._draft, HiddenModel)
+        logits, hidden = self._draft.forward_with_hidden(tokens, positions, self._cache, visible)
+        return logits, self._head.scores(hidden)
+
+    def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
+        """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
+        total = self._cache.length + len(trees)
+        places = torch.arange(total, device=trees.device)
+        visible = (places[None, :] <= self._roots[trees, None]) & (places < self._read)
+        levels = torch.arange(above.shape[1], device=trees.device)
+        own = above[torch.arange(len(trees), device=trees.device), depths - 1]
+        ancestors = torch.where(levels[None, :] < depths[:, None], above, own[:, None])
+        return visible.scatter_(1, ancestors, True)
+
+    def _expand(
+        self,
+        trees: Tensor,
+        rows: Tensor,
+        q: Tensor,
+        values: Tensor,
+        scores: Tensor | None = None,
+    ) -> None:
+        """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
+        most = self._candidates.shape[-1]
+        candidates = VERIFIERS[self._verifier].sample(q, most, self._source)
+        places = self._places[trees] + self._depths[trees, rows]
+        on_text = self._on_text[trees, rows] & (places < len(self._text))
+        self._on_text[trees, rows] = on_text
+        given, taken = self._drawn_at(places[on_text])
+        candidates[on_text] = given
+        self._taken[trees[on_text], rows[on_text]] = taken
+        mass = q.gather(-1, candidates).double().cpu().numpy()
+        distinct = VERIFIER_TRAITS[self._verifier].distinct
+        drawn = torch.from_numpy(drawn_values(mass, distinct=distinct)).to(q.device)
+        self._candidates[trees, rows] = candidates
+        self._drawn[trees, rows] = drawn
+        self._features[trees, rows] = features(q, FEATURES, scores).to(self._features.dtype)
+        accepted = self._chances.of(drawn)
+        passed = torch.cat((torch.ones_like(drawn[:, :1]), 1 - accepted[:, :-1]), -1).cumprod(-1)
+        room = self._depths[trees, rows] < self._rooms[trees]
+        self._values[trees, rows] = values[:, None] * passed * accepted * room[:, None]
+        self._sizes.index_add_(0, trees, torch.ones_like(trees))

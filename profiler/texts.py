@@ -1,0 +1,100 @@
+"""What the target itself would write: sampled continuations of prompts, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import torch
+
+from planner.documents.sampling import Sampling
+from runtime.language_model import LanguageModel
+from runtime.models import HuggingFaceModel
+from runtime.randomness import Source, seeded_source
+from runtime.sampling import distribution
+
+BATCH_SIZE = 16
+
+
+def sample_continuations(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    num_tokens: int,
+    seed: int,
+) -> list[list[int]]:
+    """Up to `num_tokens` tokens that `model` writes behind each prompt, in the prompts' order.
+
+    A continuation ends early behind one of the model's stop tokens.  Prompts of equal length are
+    continued together, without padding.
+    """
+    source = seeded_source(seed, model.device)
+    results: dict[int, list[int]] = {}
+    by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    for _, group in groupby(by_length, key=lambda index: len(prompts[index])):
+        indices = list(group)
+        for start in range(0, len(indices), BATCH_SIZE):
+            batch = indices[start : start + BATCH_SIZE]
+            texts = [prompts[index] for index in batch]
+            written = _continue_batch(model, texts, sampling, num_tokens, source)
+            results.update(zip(batch, written, strict=True))
+    stop = set(model.stop_tokens)
+    return [_until_stop(results[index], stop) for index in range(len(prompts))]
+
+
+def _continue_batch(
+    model: LanguageModel,
+    prompts: list[Sequence[int]],
+    sampling: Sampling,
+    num_tokens: int,
+    source: Source,
+) -> list[list[int]]:
+    if isinstance(model, HuggingFaceModel):
+        return _together(model, prompts, sampling, num_tokens, source)
+    return [one_by_one(model, prompt, sampling, num_tokens, source) for prompt in prompts]
+
+
+@torch.inference_mode()
+def _together(
+    model: HuggingFaceModel,
+    prompts: list[Sequence[int]],
+    sampling: Sampling,
+    num_tokens: int,
+    source: Source,
+) -> list[list[int]]:
+    cache = None
+    tokens = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
+    written = []
+    for _ in range(num_tokens):
+        output = model.module(
+            input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1
+        )
+        cache = output.past_key_values
+        tokens = source.categorical(distribution(output.logits[:, -1], sampling))[:, None]
+        written.append(tokens)
+    return torch.cat(written, dim=1).tolist()
+
+
+def one_by_one(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    sampling: Sampling,
+    num_tokens: int,
+    source: Source,
+) -> list[int]:
+    """The same for one prompt through the runtime's own forward pass: slow and obvious."""
+    cache = model.new_cache(len(prompt) + num_tokens)
+    tokens, written = torch.tensor(list(prompt), device=model.device), []
+    for _ in range(num_tokens):
+        positions = torch.arange(cache.length, cache.length + len(tokens), device=model.device)
+        logits = model.forward(tokens, positions, cache, num_logits=1)
+        tokens = source.categorical(distribution(logits, sampling))
+        written.append(int(tokens))
+    return written
+
+
+def _until_stop(tokens: list[int], stop: set[int]) -> list[int]:
+    for place, token in enumerate(tokens):
+        if token in stop:
+            return tokens[: place + 1]
+    return tokens

@@ -1,0 +1,1 @@
+"""What passes, and what lies between them, take here."""

@@ -1,0 +1,101 @@
+"""What grows, as it is timed: real rules deciding on trees and chains, and plain draft passes.
+
+A rule is timed with what it has to do, not with what it decides: chains never stop, trees grow up
+to a size that was set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.documents.head_card import HeadFile
+from planner.documents.tree import Tree
+from planner.policies import grower_of
+from planner.policies.policy import COLLISION, FEATURES, Grower
+from planner.policies.settings import GreedyDrafting, StoppingDrafting
+from runtime.policies import StaticTree
+from runtime.session import Score
+
+TREES, CHAINS = "growing", "chains"
+"""Names of what no head decides on; where one does, its SHA-256 is the name."""
+NUM_CANDIDATES = 8
+"""Children that a node of a growing tree may have, as far as times are concerned."""
+SHORT, LONG = 4, 8
+"""Chains of up to so many nodes are timed: the longer ones where trees are so large too."""
+NEVER = float(np.nextafter(1, 0))
+"""Threshold of a stopping rule that never stops."""
+
+
+@dataclass(frozen=True)
+class Growing:
+    """One kind of trees."""
+
+    sizes: tuple[int, ...]
+    """Grown by a rule."""
+    widths: tuple[int, ...]
+    """Of draft passes below the root."""
+    rule: Callable[[int], Grower]
+    """By size."""
+    is_chain: bool = True
+    """Are all passes over one node, so that those of the rule are all there are?"""
+    score: Score | None = None
+    """A head's word, where it is asked."""
+
+
+def growing_kinds(
+    num_nodes: int, widths: Sequence[int], num_candidates: int, heads: Mapping[str, Score]
+) -> dict[str, Growing]:
+    """By name.
+
+    num_nodes  of the largest tree
+    widths     of the draft passes of trees
+    heads      by the SHA-256 of their files
+    """
+    sizes = powers_of_two(num_nodes)
+    deepest = chain_sizes(num_nodes)[-1] - 1
+
+    def tree(size: int) -> Grower:
+        drafting = GreedyDrafting(num_nodes=size, max_depth=deepest, max_children=num_candidates)
+        return grower_of(drafting, deterministic=False)
+
+    def chain(size: int) -> Grower:
+        drafting = StoppingDrafting(score="confidence", threshold=NEVER, max_depth=size - 1)
+        return grower_of(drafting, deterministic=False)
+
+    def scored(size: int) -> Grower:
+        head = HeadFile(file="", sha256="")
+        drafting = StoppingDrafting(score="head", threshold=NEVER, max_depth=size - 1, head=head)
+        return grower_of(drafting, deterministic=False)
+
+    chains = chain_sizes(num_nodes)
+    return {
+        TREES: Growing(sizes, tuple(widths), tree, is_chain=False),
+        CHAINS: Growing(chains, (1,), chain),
+        **{head: Growing(chains, (1,), scored, score=score) for head, score in heads.items()},
+    }
+
+
+def powers_of_two(largest: int) -> tuple[int, ...]:
+    """From 2 up to `largest` at least."""
+    return tuple(2**power for power in range(1, largest.bit_length()))
+
+
+def chain_sizes(largest: int) -> tuple[int, ...]:
+    """Whatever the largest tree, some of them have draft passes below the root."""
+    return powers_of_two(LONG if largest >= LONG else SHORT)
+
+
+class Shown(StaticTree):
+    """A tree that is drafted as if it grew: shown everything, and deciding nothing by it."""
+
+    columns = (FEATURES[COLLISION],)
+
+    def __init__(self, tree: Tree, num_candidates: int) -> None:
+        super().__init__(tree)
+        self.num_candidates = num_candidates
+
+    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
+        pass

@@ -1,0 +1,334 @@
+"""What verification, drafting and bookkeeping cost: real steps of the runtime, timed.
+
+Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
+describes what will run.  One sweep runs every tree, small ones a few times, in an order of its own;
+sweeps are repeated in rounds, so that a slow spell of the machine meets all trees alike, and
+brought to one pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from time import perf_counter
+
+import numpy as np
+
+from planner.documents.sampling import Sampling
+from planner.documents.times import Costs
+from planner.documents.tree import Tree
+from planner.verifiers.traits import VERIFIER_TRAITS
+from runtime.language_model import LanguageModel
+from runtime.policies import DraftPolicy, Grown, StaticTree
+from runtime.randomness import seeded_source
+from runtime.session import Score, Session, StepRecord
+from runtime.verifiers import VERIFIERS
+
+from ..journal import Journal, Piece
+from .growing import (
+    CHAINS,
+    NUM_CANDIDATES,
+    TREES,
+    Growing,
+    Shown,
+    chain_sizes,
+    growing_kinds,
+)
+from .pace import at_one_pace, curve
+from .shapes import (
+    broom,
+    bush,
+    grid,
+    typical_tree,
+)
+
+LONE_ROOT = Tree([-1])
+WARM_UP_MS = 300.0
+EVERY_SIZE = 64
+"""Up to here no tree size is left out: matrix kernels work in tiles, so that 12 nodes can be
+cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
+FEW_SIZES = (2, 16)
+"""And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
+SMALL_SIZES, NUM_SMALL = 16, 3
+"""Trees of at most so many nodes are run so many times in a sweep: what disturbs a pass is a larger
+share of a short one's time, and a short one costs less to repeat."""
+NUM_ALONE = 4
+"""Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
+its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
+
+
+@dataclass(frozen=True)
+class CostGrid:
+    """What is timed."""
+
+    num_nodes: tuple[int, ...]
+    widths: tuple[int, ...]
+    num_candidates: int
+    """Drawn below every expanded node where draft passes of growing trees are timed."""
+
+    @classmethod
+    def up_to(cls, max_nodes: int, vocab_size: int) -> CostGrid:
+        """Trees of up to `max_nodes` nodes; levels of up to half as many expanded ones."""
+        widest = max(1, min(max_nodes // 2, vocab_size))
+        most = min(NUM_CANDIDATES, vocab_size)
+        return cls(tuple(grid(max_nodes, EVERY_SIZE)), tuple(grid(widest)), most)
+
+    @property
+    def few_nodes(self) -> tuple[int, ...]:
+        """Some of `num_nodes`, from the smallest tree that is drafted to the largest."""
+        largest = self.num_nodes[-1]
+        return tuple(sorted({min(size, largest) for size in (*FEW_SIZES, largest)}))
+
+    @property
+    def depth(self) -> int:
+        """Of the deepest tree that is timed."""
+        walked = (_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS)
+        chained = chain_sizes(self.num_nodes[-1])[-1] - 1
+        return max(bush(self.widths[-1], self.num_candidates).depth, chained, *walked)
+
+
+Roots = dict[str, list[float]]
+"""First draft passes of a sweep's steps in ms: of fixed trees under "", of what grows by its name.
+"""
+Task = Callable[[Piece, Roots], None]
+"""One of a sweep's steps, which writes down its times."""
+
+
+class CostSweeps:
+    """Sweeps over one grid at one context length.
+
+    text       token ids, at least `context` of them: what stands in the caches
+    verifiers  whose acceptance walks are timed: the first one's at every size and with everything
+               else, the others' at a few sizes.  A chain's walk is timed on the same trees.
+    heads      by SHA-256 of their files, by whose word chains are timed too
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        draft: LanguageModel,
+        text: Sequence[int],
+        context: int,
+        grid: CostGrid,
+        sampling: Sampling,
+        *,
+        verifiers: Sequence[str],
+        seed: int,
+        heads: Mapping[str, Score] | None = None,
+    ) -> None:
+        self.context, self.grid, self.verifiers = context, grid, tuple(verifiers)
+        rng = seeded_source(seed, target.device)
+        rule = VERIFIERS[verifiers[0]]
+        self._pair = Session(target, draft, verifier=rule, sampling=sampling, rng=rng)
+        self._draft = Session(draft, None, verifier=rule, sampling=sampling, rng=rng)
+        for session in (self._pair, self._draft):
+            session.prefill(list(text[:context]))
+        self._order = np.random.default_rng(seed)
+        self._kinds = growing_kinds(
+            grid.num_nodes[-1], grid.widths, grid.num_candidates, heads or {}
+        )
+        self._tasks = self._all_tasks()
+
+    def warm_up(self) -> None:
+        """Run every tree once, and go on for a while: caches, allocators, frequency."""
+        start = perf_counter()
+        self.sweep()
+        while 1e3 * (perf_counter() - start) < WARM_UP_MS:
+            self._run(self._pair, StaticTree(LONE_ROOT))
+
+    def sweep(self) -> Piece:
+        """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
+        measured; [`NUM_SMALL`, number of counts] where small trees are run again, and
+        [`NUM_ALONE`] where a model decodes alone."""
+        times = {
+            name: np.full(
+                (NUM_SMALL, len(counts)) if name in self._repeated else len(counts), np.nan
+            )
+            for name, counts in self._counts().items()
+        }
+        roots: Roots = {name: [] for name in ("", *self._kinds)}
+        for place in self._order.permutation(len(self._tasks)):
+            self._tasks[place](times, roots)
+        times["draft_root"] = np.array([np.median(roots[""])])
+        for name in self._kinds:
+            times[f"{name}/draft_root"] = np.array([np.median(roots[name])])
+        return times
+
+    def costs(self, sweeps: Sequence[Piece]) -> Costs:
+        """The profile's entry for the sweeps made: models' passes at one pace, and at another what
+        lies between them, which is too short to be interrupted as often."""
+        counts = self._counts()
+        of_passes, pace = at_one_pace(sweeps, [name for name in counts if "overhead" not in name])
+        between, _ = at_one_pace(sweeps, [name for name in counts if "overhead" in name])
+        steady = [one | other for one, other in zip(of_passes, between, strict=True)]
+
+        def of(name: str) -> dict[str, object]:
+            rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in steady])
+            repeats = len(sweeps) if name in self._repeated else len(rows)
+            return curve(list(counts[name]), rows, repeats).model_dump()
+
+        def growing(name: str) -> dict[str, object]:
+            return {field: of(f"{name}/{field}") for field in ("draft_root", "draft", "overhead")}
+
+        return Costs.model_validate(
+            {
+                "batch_size": 1,
+                "context": self.context,
+                "pace": [round(float(slow), 4) for slow in pace],
+                "overhead": {verifier: of(f"overhead/{verifier}") for verifier in self.verifiers},
+                **{name: of(name) for name in ("verify", "draft_root", "draft")},
+                **{name: of(name) for name in ("target_step", "draft_step")},
+                **{name: growing(name) for name in (TREES, CHAINS)},
+                "scored": {head: growing(head) for head in [*self._kinds][2:]},
+            }
+        )
+
+    @property
+    def _repeated(self) -> tuple[str, str]:
+        """Names of what is timed `NUM_SMALL` times a sweep where trees are small."""
+        return "verify", f"overhead/{self.verifiers[0]}"
+
+    def _counts(self) -> dict[str, Sequence[int]]:
+        """By name of a curve, where it is timed."""
+        first, *others = self.verifiers
+        counts: dict[str, Sequence[int]] = {
+            "verify": self.grid.num_nodes,
+            "draft_root": [1],
+            "draft": self.grid.widths,
+            "target_step": [1],
+            "draft_step": [1],
+            f"overhead/{first}": self.grid.num_nodes,
+            **{f"overhead/{verifier}": self.grid.few_nodes for verifier in others},
+        }
+        for name, kind in self._kinds.items():
+            counts[f"{name}/draft_root"] = [1]
+            counts[f"{name}/draft"] = kind.widths
+            counts[f"{name}/overhead"] = kind.sizes
+        return counts
+
+    def _all_tasks(self) -> list[Task]:
+        """Every step of a sweep, or of several in a row that belong together."""
+        tasks = [
+            partial(self._time_tree, again, place)
+            for place, size in enumerate(self.grid.num_nodes)
+            for again in range(NUM_SMALL if size <= SMALL_SIZES else 1)
+        ]
+        tasks += [partial(self._time_width, place) for place in range(len(self.grid.widths))]
+        for verifier in self.verifiers[1:]:
+            places = range(len(self.grid.few_nodes))
+            tasks += [partial(self._time_walk, verifier, place) for place in places]
+        for name, kind in self._kinds.items():
+            places = range(len(kind.sizes))
+            tasks += [partial(self._time_rule, name, kind, place) for place in places]
+        places = range(len(self.grid.widths))
+        tasks += [partial(self._time_growing_width, place) for place in places]
+        return [*tasks, self._time_target_alone, self._time_draft_alone]
+
+    def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
+        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place])))
+        times["verify"][again, place] = step.verify_ms
+        times[f"overhead/{self.verifiers[0]}"][again, place] = _overhead_ms(step)
+        roots[""] += step.draft_ms[:1]
+
+    def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
+        step = self._run(self._pair, StaticTree(broom(self.grid.widths[place])))
+        times["draft"][place] = np.mean(step.draft_ms[1:])
+
+    def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
+        tree = _walk_tree(verifier, self.grid.few_nodes[place])
+        self._pair.use(VERIFIERS[verifier])
+        times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, StaticTree(tree)))
+        self._pair.use(VERIFIERS[self.verifiers[0]])
+
+    def _time_rule(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
+        self._pair.score = kind.score
+        step = self._run(self._pair, Grown(kind.rule(kind.sizes[place])))
+        self._pair.score = None
+        times[f"{name}/overhead"][place] = _overhead_ms(step)
+        roots[name] += step.draft_ms[:1]
+        if kind.is_chain and kind.sizes[place] == kind.sizes[-1]:
+            times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
+
+    def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
+        width, num_candidates = self.grid.widths[place], self.grid.num_candidates
+        step = self._run(self._pair, Shown(bush(width, num_candidates), num_candidates))
+        passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
+        times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
+        roots[TREES] += step.draft_ms[:1]
+
+    def _time_target_alone(self, times: Piece, roots: Roots) -> None:
+        times["target_step"] = self._alone_ms(self._pair)
+
+    def _time_draft_alone(self, times: Piece, roots: Roots) -> None:
+        times["draft_step"] = self._alone_ms(self._draft)
+
+    def _alone_ms(self, session: Session) -> np.ndarray:
+        """Of the session's first model: float64 [`NUM_ALONE`]."""
+        alone = StaticTree(LONE_ROOT)
+        steps = [self._run(session, alone).total_ms for _ in range(1 + NUM_ALONE)]
+        return np.array(steps[1:])
+
+    def _run(self, session: Session, policy: DraftPolicy) -> StepRecord:
+        step = session.step(policy)
+        session.rewind(self.context)
+        return step
+
+
+class CostRounds:
+    """Several grids swept in turns, round by round; the rounds may have other work between them.
+
+    A machine's slow spell, of which some last for minutes, so meets all grids alike, and does not
+    last for the whole of any.
+
+    sweeps   by name
+    journal  keeps every sweep
+    often    by name, how often a grid is swept in every round, if not once
+    """
+
+    def __init__(
+        self,
+        sweeps: Mapping[str, CostSweeps],
+        journal: Journal,
+        often: Mapping[str, int] | None = None,
+    ) -> None:
+        self._sweeps, self._journal = sweeps, journal
+        self._often = dict.fromkeys(sweeps, 1) | dict(often or {})
+        self._done: dict[str, list[Piece]] = {name: [] for name in sweeps}
+
+    def take(self, rounds: Iterable[int], progress: Callable[[], object]) -> None:
+        """Sweep every grid in every round.
+
+        rounds    their numbers, each once in all
+        progress  called after each grid of a round
+        """
+        warm: set[str] = set()
+
+        def measured(name: str) -> Piece:
+            if name not in warm:
+                self._sweeps[name].warm_up()
+                warm.add(name)
+            return self._sweeps[name].sweep()
+
+        for number, name in product(rounds, self._sweeps):
+            often = self._often[name]
+            for place in range(number * often, (number + 1) * often):
+                piece = self._journal.piece(f"times-{name}-{place}", partial(measured, name))
+                self._done[name].append(piece)
+            progress()
+
+    def costs(self) -> dict[str, Costs]:
+        """By name, from the rounds taken so far."""
+        return {name: each.costs(self._done[name]) for name, each in self._sweeps.items()}
+
+
+def _walk_tree(verifier: str, num_nodes: int) -> Tree:
+    """The tree that a verifier's walk is timed on; as a chain it would be out of proportion."""
+    most = VERIFIER_TRAITS[verifier].max_children
+    return typical_tree(num_nodes) if most in (None, 1) else typical_tree(num_nodes, most)
+
+
+def _overhead_ms(step: StepRecord) -> float:
+    """All of a step but its passes: the acceptance walk, cache keeping, bookkeeping."""
+    return step.total_ms - step.verify_ms - sum(step.draft_ms)

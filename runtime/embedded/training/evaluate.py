@@ -1,0 +1,164 @@
+"""How good the embedded models are: `python -m runtime.embedded.training.evaluate`.
+
+Perplexity on held-out files, and how often the target's next token is the draft's r-th guess, on
+texts that the target writes after the held-out evaluation prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .. import (
+    PAIRS,
+    load_pair,
+    load_prompts,
+    load_tokenizer,
+)
+from . import corpus
+from .distil import write_texts
+from .recipe import RECIPES
+
+NUM_RANKS = 8
+TEMPERATURES = (0.0, 0.6, 1.0)
+ROWS = 16  # windows per forward pass
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """exp of the mean cross-entropy over `num_tokens` tokens, in windows of `length` tokens."""
+
+    model: str
+    text: str
+    length: int
+    num_tokens: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """P(the target's next token is the draft's r-th likeliest token), ranks from the first.
+
+    rates   float64 [NUM_RANKS]; at temperature 0 the target's likeliest token is meant
+    """
+
+    pair: str
+    temperature: float
+    num_tokens: int
+    rates: np.ndarray
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m runtime.embedded.training.evaluate")
+    parser.add_argument("--max-tokens", type=int, default=65_536, help="per held-out text")
+    parser.add_argument("--max-new-tokens", type=int, default=128, help="per prompt")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    models = {f"draft, {pair}": load_pair(pair)[1] for pair in PAIRS}
+    models = {"target": load_pair()[0]} | models
+    print("| model | held-out text | window | tokens | perplexity |\n|---|---|---|---|---|")
+    for text, tokens in held_out_texts(options.max_tokens).items():
+        for name, model in models.items():
+            for length in (256, 1024):
+                row = perplexity(model, tokens, name=name, text=text, length=length)
+                print(
+                    f"| {row.model} | {row.text} | {row.length} | {row.num_tokens} "
+                    f"| {row.value:.2f} |",
+                    flush=True,
+                )
+    ranks = " | ".join(f"rank {rank}" for rank in range(NUM_RANKS))
+    print(f"\n| draft | T | tokens | {ranks} | sum |\n|{'---|' * (NUM_RANKS + 4)}")
+    for pair in PAIRS:
+        for found in acceptance(pair, num_tokens=options.max_new_tokens, seed=options.seed):
+            rates = " | ".join(f"{rate:.3f}" for rate in found.rates)
+            print(
+                f"| {found.pair} | {found.temperature} | {found.num_tokens} | {rates} "
+                f"| {found.rates.sum():.3f} |",
+                flush=True,
+            )
+
+
+def held_out_texts(max_tokens: int) -> dict[str, np.ndarray]:
+    """Held-out files as token streams (uint16), from the library and from the packages.
+
+    The split goes by the hash of a file's text, so a file held out here was held out in training,
+    whatever versions this machine has; a near copy of it in another version may not have been.
+    """
+    recipe = RECIPES["full"]
+    files = corpus.collect(recipe.packages, max_bytes_per_source=recipe.max_bytes_per_source)
+    tokenizer = load_tokenizer().backend_tokenizer
+    sides: dict[str, list[corpus.SourceFile]] = {"standard library": [], "packages": []}
+    for file in files:
+        if file.held_out:
+            inside = file.source == corpus.STANDARD_LIBRARY
+            sides["standard library" if inside else "packages"].append(file)
+    return {
+        name: corpus.tokenise(side, tokenizer)[:max_tokens] for name, side in sides.items() if side
+    }
+
+
+@torch.no_grad()
+def perplexity(
+    model: nn.Module, tokens: np.ndarray, *, name: str, text: str, length: int
+) -> Perplexity:
+    """Over disjoint windows of `length` tokens, in float32; their first tokens are not scored."""
+    count = len(tokens) // length
+    windows = torch.from_numpy(tokens[: count * length].astype(np.int64)).view(count, length)
+    rows = max(1, ROWS * 256 // length)
+    total = 0.0
+    for ids in windows.split(rows):
+        logits = model(input_ids=ids[:, :-1], use_cache=False).logits
+        total += nn.functional.cross_entropy(
+            logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum"
+        ).item()
+    scored = count * (length - 1)
+    return Perplexity(name, text, length, scored, math.exp(total / scored))
+
+
+@torch.no_grad()
+def acceptance(pair: str, *, num_tokens: int, seed: int) -> list[Acceptance]:
+    """Acceptance by rank over `num_tokens` tokens after each evaluation prompt.
+
+    The target writes at the temperature in question. A rank's rate is the mean probability that
+    the target, at that temperature, gives to the token of that rank.
+    """
+    target, draft = load_pair(pair)
+    prompts = torch.tensor(load_prompts("evaluation"))
+    found = []
+    for temperature in TEMPERATURES:
+        ids = write_texts(
+            target,
+            prompts,
+            length=prompts.shape[1] + num_tokens,
+            temperatures=(temperature,),
+            generator=torch.Generator().manual_seed(seed),
+        )
+        parts = [
+            _rates_by_rank(target, draft, rows, prompts.shape[1], temperature)
+            for rows in ids.split(ROWS)
+        ]
+        rates = torch.cat(parts).double()
+        found.append(Acceptance(pair, temperature, len(rates), rates.mean(0).numpy()))
+    return found
+
+
+def _rates_by_rank(
+    target: nn.Module, draft: nn.Module, ids: Tensor, first: int, temperature: float
+) -> Tensor:
+    """float32 [rows * written, NUM_RANKS] for the tokens from position `first` on."""
+    inputs = ids[:, :-1]
+    wanted = target(input_ids=inputs, use_cache=False).logits[:, first - 1 :].flatten(0, 1)
+    guesses = draft(input_ids=inputs, use_cache=False).logits[:, first - 1 :].flatten(0, 1)
+    ranked = guesses.topk(NUM_RANKS).indices
+    if temperature == 0:
+        return (ranked == wanted.argmax(-1, keepdim=True)).float()
+    return (wanted / temperature).softmax(-1).gather(1, ranked)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Wrong input to decoding, said in one line before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from planner.documents.document import PlannerError
+from planner.documents.origin import ModelInfo
+from planner.plans.plan import Plan
+
+from .language_model import LanguageModel
+
+MOST_NODES = 2**16
+"""Of a step's tree: a bound on memory, far above every tree that is worth its time."""
+
+
+def checked_prompt(input_ids: Sequence[int] | Tensor, vocab_size: int) -> list[int]:
+    """The prompt as a list of tokens.
+
+    Raises PlannerError if it is empty, a batch, not integers, or outside the vocabulary.
+    """
+    if isinstance(input_ids, Tensor):
+        if input_ids.dim() == 2 and input_ids.shape[0] == 1:
+            input_ids = input_ids[0]
+        if input_ids.dim() != 1:
+            raise PlannerError(
+                f"input_ids: got a tensor of shape {list(input_ids.shape)}, expected [P] or "
+                "[1, P]; decode the prompts of a batch one by one"
+            )
+        input_ids = input_ids.tolist()
+    try:
+        ids = list(input_ids)
+    except TypeError:
+        raise PlannerError(
+            f"input_ids: got {input_ids!r:.40}, expected a list of tokens or a tensor"
+        ) from None
+    if not ids:
+        raise PlannerError("input_ids: got an empty prompt, expected at least one token")
+    for place, token in enumerate(ids):
+        if not _is_integer(token):
+            raise PlannerError(
+                f"input_ids[{place}]: got {token!r:.40}, expected an integer; pass one prompt, "
+                "encoded by the target's tokenizer"
+            )
+        if not 0 <= token < vocab_size:
+            raise PlannerError(
+                f"input_ids[{place}]: got token {token}, expected 0 to {vocab_size - 1}; encode "
+                "the prompt with the target's own tokenizer"
+            )
+    return [int(token) for token in ids]
+
+
+def checked_stop_tokens(stop_tokens: Sequence[int]) -> frozenset[int]:
+    """The tokens that end a text.  Raises PlannerError for anything but a list of integers."""
+    try:
+        tokens = [int(token) for token in stop_tokens if _is_integer(token)]
+        known = len(tokens) == len(stop_tokens)
+    except TypeError:
+        tokens, known = [], False
+    if not known:
+        raise PlannerError(f"stop_tokens: got {stop_tokens!r:.60}, expected a list of tokens")
+    return frozenset(tokens)
+
+
+def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[LanguageModel]) -> None:
+    """Raise PlannerError unless there is something to decode and positions to decode it at."""
+    if not _is_integer(max_new_tokens) or max_new_tokens < 1:
+        raise PlannerError(f"max_new_tokens: got {max_new_tokens!r}, expected an integer >= 1")
+    shortest = min(models, key=lambda model: model.max_positions)
+    if num_prompt + max_new_tokens > shortest.max_positions:
+        raise PlannerError(
+            f"prompt: got {num_prompt} tokens and {max_new_tokens} new ones, expected at most "
+            f"{shortest.max_positions} together ({shortest.info.name} has no more positions); "
+            "shorten the prompt or lower max_new_tokens"
+        )
+
+
+def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None) -> None:
+    """Raise PlannerError unless `plan` can be carried out on these models and was made for them."""
+    if plan.speculates:
+        if plan.drafting.most_nodes > MOST_NODES:
+            raise PlannerError(
+                f"drafting: got trees of up to {plan.drafting.most_nodes} nodes, expected at most "
+                f"{MOST_NODES}, which are more than are ever worth verifying; plan again"
+            )
+        if draft is None:
+            raise PlannerError(
+                "draft: got none, but the plan drafts tokens; pass a draft model, or plan without"
+            )
+        _check_vocabularies(plan, target, draft)
+        if draft.device != target.device:
+            raise PlannerError(
+                f"draft: got a model on {draft.device}, expected it beside the target on "
+                f"{target.device}; load both on one device"
+            )
+    if plan.made_from is not None:
+        dtype = plan.made_from.execution.dtype
+        _check_origin("target", plan.made_from.target, dtype, target)
+        if draft is not None and plan.speculates:
+            _check_origin("draft", plan.made_from.draft, dtype, draft)
+
+
+def _check_vocabularies(plan: Plan, target: LanguageModel, draft: LanguageModel) -> None:
+    if draft.vocab_size != target.vocab_size:
+        raise PlannerError(
+            f"draft: got a vocabulary of {draft.vocab_size} tokens ({draft.info.name}), expected "
+            f"the target's {target.vocab_size} ({target.info.name}); choose a draft model with "
+            "the same tokenizer"
+        )
+    most = plan.drafting.most_children
+    if most > target.vocab_size:
+        field = "max_children" if plan.grows else "parents"
+        raise PlannerError(
+            f"drafting.{field}: got {most} children of one node, expected at most the "
+            f"vocabulary's {target.vocab_size}; plan again for these models"
+        )
+
+
+def _check_origin(role: str, expected: ModelInfo, dtype: str, model: LanguageModel) -> None:
+    got = model.info
+    if expected.fingerprint != got.fingerprint or expected.vocab_size != got.vocab_size:
+        ways = ("", "") if model.dtype == dtype else (f" in {model.dtype}", f" in {dtype}")
+        raise PlannerError(
+            f"{role}: got {got.name}{ways[0]} ({got.fingerprint[:12]}, {got.vocab_size} tokens), "
+            f"expected {expected.name}{ways[1]} ({expected.fingerprint[:12]}, "
+            f"{expected.vocab_size} tokens), for which the plan was made; load that model"
+            f"{ways[1]}, or profile and plan again"
+        )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
