@@ -249,10 +249,10 @@ def test_wrong_values_in_a_profile_name_their_field(change, words, tmp_path):
 
 
 def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
-    from planner.plans import plan as plan_module
+    from planner.verifiers import traits
 
-    narrow = plan_module.VerifierTraits("two children at most", max_children=2)
-    monkeypatch.setitem(plan_module.VERIFIER_TRAITS, "narrow", narrow)
+    narrow = traits.VerifierTraits("two children at most", max_children=2)
+    monkeypatch.setitem(traits.VERIFIER_TRAITS, "narrow", narrow)
     content = plan_content() | {"verifier": "narrow"}
     assert Plan.parse(content, "x").verifier == "narrow"
     content["drafting"] = {"kind": "tree", "parents": [-1, 0, 0, 0]}
