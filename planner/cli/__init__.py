@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
-from ..documents.document import PlannerError
+from ..documents.errors import PlannerError
+from .extras import DISTRIBUTION, missing_package
 
 COMMANDS = (
     "profile", "solve", "show", "decode", "export", "train-head", "reproduce", "schema",
@@ -20,7 +21,8 @@ COMMANDS = (
 class Commands(click.Group):
     """Commands by name, each in the module of that name, imported when it is called for.
 
-    Bad input and a full disk become one line on stderr and exit code 1, an interruption 130.
+    Bad input, a full disk and a package that is not installed become one line on stderr and exit
+    code 1, an interruption 130.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -49,7 +51,13 @@ class Commands(click.Group):
         except PlannerError as error:
             print(f"planner: {error}", file=sys.stderr)
             context.exit(1)
-        except OSError as error:
+        except (ImportError, OSError) as error:  # OSError: also a library that does not load
+            missing = missing_package(error)
+            if missing is not None:
+                print(f"planner: {missing}", file=sys.stderr)
+                context.exit(1)
+            if isinstance(error, ImportError):
+                raise
             _give_up(error)
         except KeyboardInterrupt:
             print("planner: interrupted", file=sys.stderr)
@@ -57,7 +65,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands)
-@click.version_option(package_name="espalier")
+@click.version_option(package_name=DISTRIBUTION)
 def main() -> None:
     """Plan tree-based speculative decoding for this machine, and carry the plan out.
 

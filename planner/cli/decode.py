@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from ..plans.plan import Plan
 from .options import (
     SEED,
     deliver,
@@ -61,6 +60,9 @@ def command(
         raise click.UsageError("give either --prompt TEXT or --prompts FILE")
     if num_prompts is not None and prompts is None:
         raise click.UsageError("--num-prompts says how many of --prompts FILE to use")
+
+    from ..plans.plan import Plan
+
     decision = Plan.load(plan)
 
     import torch

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..documents.document import PlannerError, read_json, write_atomically
-from ..documents.profile import Profile
-from ..plans.plan import Plan
-from .options import output_option, say
+from .options import Names, output_option, say
 
-ENGINES = (
-    "vllm", "vllm-tree", "sglang", "sglang-adaptive", "sglang-sps", "trtllm", "trtllm-tree",
-    "medusa", "eagle", "llamacpp", "hf", "synthetic",
-)  # fmt: skip
-"""As in `planner.export`, which takes its time to import."""
+if TYPE_CHECKING:
+    from ..plans.plan import Plan
+
+
+def _engines() -> list[str]:
+    from ..export import ENGINES
+
+    return list(ENGINES)
 
 
 @click.command()
@@ -24,9 +25,8 @@ ENGINES = (
     "--to",
     "engine",
     required=True,
-    type=click.Choice(ENGINES),
-    metavar="ENGINE",
-    help=f"One of {', '.join(ENGINES)}.",
+    type=Names(_engines),
+    help="What is to take the plan.",
 )
 @click.option(
     "--profile",
@@ -43,6 +43,10 @@ def command(
     What the engine cannot carry out is planned anew for what it can, from the profile that the plan
     was made from.
     """
+    from ..documents.document import write_atomically
+    from ..documents.profile import Profile
+    from ..plans.plan import Plan
+
     decision = Plan.load(plan)
     source = profile or _profile_beside(decision, plan)
     facts = None if source is None else Profile.load(source)
@@ -66,6 +70,9 @@ def command(
 
 def _profile_beside(plan: Plan, path: Path) -> Path | None:
     """Where the profile lies that the plan was made from, if it is in the plan's folder."""
+    from ..documents.document import PlannerError, read_json
+    from ..documents.profile import Profile
+
     if plan.made_from is None:
         return None
     for file in sorted(path.parent.glob("*.json")):

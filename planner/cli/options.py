@@ -5,17 +5,28 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..documents.document import check_writable
-from ..documents.profile import Profile
-from ..plans.files import save
-from ..plans.plan import Plan
-from ..plans.report import Report
+if TYPE_CHECKING:
+    from ..documents.profile import Profile
+    from ..plans.plan import Plan
+    from ..plans.report import Report
+
+
+class Names(click.Choice[str]):
+    """One of the names in a table, whose module is imported only when they are looked at."""
+
+    def __init__(self, table: Callable[[], Iterable[str]]) -> None:
+        self.case_sensitive = True
+        self._table = table
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self._table())
 
 
 class Number(click.FloatRange):
@@ -79,6 +90,8 @@ threads_option = click.option(
 def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
     """Callback of options that name a file to write: checked before the work begins."""
     if path is not None:
+        from ..documents.document import check_writable
+
         check_writable(path)
     return path
 
@@ -99,7 +112,7 @@ def deliver(document: Profile | Plan | Report, output: Path | None) -> None:
     if output is None:
         click.echo(document.to_json(), nl=False)
     else:
-        save(document, output)
+        document.save(output)
         say(f"wrote {output}")
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..documents.arrays import check_place
 from .options import (
     SEED,
     Number,
@@ -90,6 +89,7 @@ def command(
 
     from profiler import Settings, discard_pieces, measure_profile
 
+    from ..documents.arrays import check_place
     from ..documents.sampling import Sampling
     from .heads import scoring_heads
     from .models import (

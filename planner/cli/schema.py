@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import click
 
-from ..plans.files import DOCUMENTS
-from ..plans.schema import schema_json
+from .options import Names
+
+
+def _names() -> list[str]:
+    from ..plans.files import DOCUMENTS
+
+    return list(DOCUMENTS)
 
 
 @click.command()
-@click.argument("document", type=click.Choice(list(DOCUMENTS)))
+@click.argument("document", type=Names(_names))
 def command(document: str) -> None:
     """Print the JSON Schema of a profile, plan or report."""
+    from ..plans.schema import schema_json
+
     click.echo(schema_json(document), nl=False)

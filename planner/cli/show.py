@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from ..documents.document import check_writable
-from ..documents.profile import Profile
-from ..plans.files import load
-from .options import say
+from .options import say, writable
 
 
 @click.command()
 @click.argument("document", type=click.Path(path_type=Path))
-@click.option("--png", type=click.Path(path_type=Path), help="Draw it into this file instead.")
+@click.option(
+    "--png", type=click.Path(path_type=Path), callback=writable,
+    help="Draw it into this file instead.",
+)  # fmt: skip
 @click.option("--temperature", type=float, help="Of a profile, show only this one.")
 @click.option("--batch-size", type=int, help="Compare plans at this one; default: the first.")
 @click.option("--context", type=int, help="Compare plans at this one; default: the first.")
@@ -29,8 +29,9 @@ def command(
 
     Of a profile: what was measured, which plans it allows, and why the best of them is the best.
     """
-    if png is not None:
-        check_writable(png)
+    from ..documents.profile import Profile
+    from ..plans.files import load
+
     conditions = (temperature, batch_size, context)
     if document.suffix == ".safetensors":
         _refuse_conditions(conditions)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..documents.profile import Profile
 from .options import deliver, output_option, say
 
 TOO_WIDE = 1.5
@@ -39,6 +38,8 @@ def command(
     output: Path | None,
 ) -> None:
     """Choose the fastest plan under the costs and acceptance measured in PROFILE."""
+    from ..documents.profile import Profile
+
     facts = Profile.load(profile)
 
     from ..optimizer import solve

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from ..documents.sampling import Sampling
 from .options import (
     SEED,
     Number,
@@ -110,6 +109,7 @@ def command(
     from profiler.heads import HeadSettings, make_head
     from runtime.heads import file_sha256, save_head
 
+    from ..documents.sampling import Sampling
     from ..show.head_text import render_head
     from .models import (
         is_embedded,

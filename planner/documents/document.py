@@ -16,13 +16,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .errors import PlannerError
+
 Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Milliseconds = Annotated[float, Field(gt=0)]
-
-
-class PlannerError(Exception):
-    """Bad input, said in one line: what was got, what was expected, what to do."""
 
 
 class Part(BaseModel):

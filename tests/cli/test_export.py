@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from planner import Plan, Profile
 from planner.cli import main
-from planner.cli.export import ENGINES as NAMES
 from planner.export import ENGINES
 from planner.optimizer import solve
 from tests.optimizer import factory
@@ -43,8 +42,7 @@ def made(tmp_path) -> Path:
     return tmp_path
 
 
-def test_names_are_those_of_the_engines():
-    assert list(NAMES) == list(ENGINES)
+def test_the_help_names_every_engine():
     shown = "".join(planner("--help").stdout.split())  # which breaks lines behind hyphens
     assert all(name in shown for name in ENGINES)
 
