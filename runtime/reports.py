@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from planner.documents.estimate import Estimate
+from planner.documents.version import WRITTEN_BY
 from planner.plans.plan import Plan
 from planner.plans.report import (
     Baseline,
@@ -64,6 +65,7 @@ def report_of(
     baseline  the same prompts decoded autoregressively, in the same order
     """
     return Report(
+        written_by=WRITTEN_BY,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         plan=plan,
         plan_sha256=plan.fingerprint(),

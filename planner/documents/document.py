@@ -45,6 +45,9 @@ class Document(Part):
 
     format: str
     version: int
+    written_by: str | None = Field(
+        default=None, description="the version of Espalier that measured, chose or decoded this"
+    )
 
     @classmethod
     def parse(cls, content: Any, source: str) -> Self:
@@ -68,8 +71,15 @@ class Document(Part):
         return _compact(self.model_dump(mode="json")) + "\n"
 
     def fingerprint(self) -> str:
-        """SHA-256 of the document's canonical JSON: what a later document cites as its origin."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the document's canonical JSON: what a later document cites as its origin.
+
+        A document that does not say who wrote it keeps the fingerprint that it had before
+        documents could say so.
+        """
+        content = self.model_dump(mode="json")
+        if self.written_by is None:
+            del content["written_by"]
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
 
@@ -185,19 +195,41 @@ def _first_fault(error: ValidationError, content: Any) -> str:
 
 
 def _field(place: tuple[int | str, ...], content: Any) -> str:
-    """Where a fault is, in the document's own words: pydantic puts the `kind` of a part that may be
-    of several kinds into the path too."""
-    words = []
+    """Where a fault is, in the document's own words.
+
+    Pydantic puts the `kind` of a part that may be of several kinds into the path too, which is left
+    out; an entry of a list is called by its verifier and temperature, if it has them, since the
+    place alone ("acceptance.8") tells a reader nothing.
+    """
+    words: list[str] = []
     here = content
     for part in place:
         if isinstance(here, dict) and part not in here and here.get("kind") == part:
             continue
-        words.append(str(part) if str(part).isprintable() else repr(part))
         try:
             here = here[part]
         except (LookupError, TypeError):
             here = None
+        name = _entry_name(here) if isinstance(part, int) and words else ""
+        if name:
+            words[-1] += f"[{name}]"
+        else:
+            words.append(str(part) if str(part).isprintable() else repr(part))
     return ".".join(words) or "document"
+
+
+def _entry_name(entry: Any) -> str:
+    """The verifier, the law of the children and the temperature of an entry of a profile, as far as
+    it names them."""
+    if not isinstance(entry, dict):
+        return ""
+    sampling, verifier, replacement = map(entry.get, ("sampling", "verifier", "replacement"))
+    temperature = sampling.get("temperature") if isinstance(sampling, dict) else None
+    words = [_shorten(verifier)[1:-1]] if isinstance(verifier, str) else []
+    if isinstance(replacement, bool):
+        words.append(f"{'with' if replacement else 'without'} replacement")
+    words += [f"T={temperature:g}"] if isinstance(temperature, int | float) else []
+    return ", ".join(words)
 
 
 def _shorten(value: Any, limit: int = 80) -> str:

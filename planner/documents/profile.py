@@ -319,15 +319,15 @@ class Profile(Document):
         return profile
 
     def _check_arrays(self, source: str) -> None:
-        for index, entry in enumerate(self.acceptance):
+        for entry in self.acceptance:
             shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_columns)
             for field in ("expected", "emitted"):
                 name = getattr(entry, field)
                 if name is not None:
-                    where = f"{source}: acceptance.{index}.{field}"
+                    where = f"{source}: acceptance[{entry.verifier}, {entry.sampling}].{field}"
                     check_acceptance(self._content, name, shape, entry.families, where)
-        for index, replay in enumerate(self.replays):
-            where = f"{source}: replays.{index}"
+        for replay in self.replays:
+            where = f"{source}: replays[{replay.verifier}, {replay.sampling}]"
             check_replay(
                 replay_arrays(self._content, replay.arrays, where),
                 num_trees=replay.num_trees,

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from ..documents.arguments import count
 from ..documents.document import PlannerError
 from ..documents.profile import Acceptance, Profile
+from ..documents.version import WRITTEN_BY
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
 from ..estimates.evidence import Evidence, recorded
@@ -115,6 +116,7 @@ def solve(
     gap = None if best.grows else contest.gap(best.tree)
     predicted = best.predicted.model_copy(update={"optimality_gap": gap})
     return Plan(
+        written_by=WRITTEN_BY,
         drafting=best.drafting,
         verifier=best.verifier,
         sampling=sampling,

@@ -1,6 +1,7 @@
 """Documents: round trips, strictness, atomic writes, and errors that a person can act on."""
 
 import json
+from hashlib import sha256
 
 import jsonschema
 import pytest
@@ -54,6 +55,19 @@ def test_saved_documents_come_back_equal(kind, tmp_path):
     save(document, tmp_path / "out.json")
     assert load(tmp_path / "out.json") == document
     assert load(tmp_path / "out.json").fingerprint() == document.fingerprint()
+
+
+def test_documents_written_before_they_said_by_whom_keep_their_fingerprint(tmp_path):
+    """A plan cites its profile's, so it must not change with what is read later."""
+    without = load(write(tmp_path / "in.json", plan_content()))
+    assert without.written_by is None
+    content = {key: value for key, value in without.model_dump(mode="json").items()
+               if key != "written_by"}  # fmt: skip
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    assert without.fingerprint() == sha256(canonical.encode()).hexdigest()
+    said = load(write(tmp_path / "said.json", plan_content() | {"written_by": "espalier 9"}))
+    assert said.written_by == "espalier 9"
+    assert said.fingerprint() != without.fingerprint()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -237,9 +251,10 @@ def test_a_chain_may_end_early_with_every_verifier(verifier, tmp_path):
         (lambda c: c["acceptance"][0]["prompts"][0].update(acceptance=[0.9]),
          "of num_ranks = 2 entries, not 1"),
         (lambda c: c["acceptance"][0]["prompts"][0].update(acceptance=[1.5, 0.0]),
-         "acceptance.0.prompts.0.acceptance.0: got 1.5"),
+         "acceptance[rrsw, T=0.6].prompts.0.acceptance.0: got 1.5"),
         (lambda c: c["draft"].update(vocab_size=8), "one vocabulary for both models"),
-        (lambda c: c["acceptance"][0].update(emitted="x"), "no array 'x'"),
+        (lambda c: c["acceptance"][0].update(emitted="x"),
+         "acceptance[rrsw, T=0.6].emitted: no array 'x'"),
     ],
 )  # fmt: skip
 def test_wrong_values_in_a_profile_name_their_field(change, words, tmp_path):
@@ -278,12 +293,12 @@ def test_a_profile_may_hold_the_optimum_beside_its_acceptance(tmp_path):
         (lambda o: o["prompts"][1].update(acceptance=[0.75, 0.5]),
          "non-decreasing in the number of children, not 0.75 for 1 and 0.5 for 2"),
         (lambda o: o["prompts"][0].update(acceptance=[0.5, 1.5]),
-         "optimal.0.prompts.0.acceptance.1: got 1.5"),
+         "optimal[without replacement, T=0.6].prompts.0.acceptance.1: got 1.5"),
         (lambda o: o["prompts"][0].update(acceptance=[0.5]), "num_children = 2 entries, not 1"),
-        (lambda o: o["prompts"][0].update(num_positions=0), "optimal.0.prompts.0.num_positions"),
-        (lambda o: o.update(prompts=[]), "optimal.0.prompts: got []"),
-        (lambda o: o.update(replacement="no"), "optimal.0.replacement: got 'no'"),
-        (lambda o: o.update(verifier="rrsw"), "optimal.0.verifier: unknown key"),
+        (lambda o: o["prompts"][0].update(num_positions=0), "optimal[without replacement, T=0.6].prompts.0.num_positions"),
+        (lambda o: o.update(prompts=[]), "optimal[without replacement, T=0.6].prompts: got []"),
+        (lambda o: o.update(replacement="no"), "optimal[T=0.6].replacement: got 'no'"),
+        (lambda o: o.update(verifier="rrsw"), "optimal[rrsw, without replacement, T=0.6].verifier: unknown key"),
     ],
 )  # fmt: skip
 def test_wrong_values_in_an_optimum_name_their_field(change, words, tmp_path):

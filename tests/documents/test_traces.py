@@ -54,7 +54,7 @@ def test_traces_are_checked_when_attached():
         (np.full((3, 2), 0.6, np.float32), "summing above 1"),
         (np.zeros((2, 2), np.float32), r"shape \(2, 2\), expected \(3, 2\)"),
     ):
-        with pytest.raises(PlannerError, match=words):
+        with pytest.raises(PlannerError, match=rf"\[rrsw, T=0.6\]\.emitted.*{words}"):
             profile.with_arrays({**good, "a/emitted": wrong}, "p.safetensors")
 
 

@@ -1,0 +1,6 @@
+"""Which Espalier is this? The one home of its version: setup.cfg and every document read it."""
+
+VERSION = "0.1.0"
+
+WRITTEN_BY = f"espalier {VERSION}"
+"""What the documents that this version writes say of themselves."""
