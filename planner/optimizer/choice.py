@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from ..documents.arguments import count
 from ..documents.document import PlannerError
 from ..documents.profile import Acceptance, Profile
-from ..documents.version import WRITTEN_BY
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
+from ..documents.version import WRITTEN_BY
 from ..estimates.evidence import Evidence, recorded
 from ..estimates.law import AcceptanceLaw
 from ..estimates.step_costs import StepCosts, step_costs

@@ -298,7 +298,8 @@ def test_a_profile_may_hold_the_optimum_beside_its_acceptance(tmp_path):
         (lambda o: o["prompts"][0].update(num_positions=0), "optimal[without replacement, T=0.6].prompts.0.num_positions"),
         (lambda o: o.update(prompts=[]), "optimal[without replacement, T=0.6].prompts: got []"),
         (lambda o: o.update(replacement="no"), "optimal[T=0.6].replacement: got 'no'"),
-        (lambda o: o.update(verifier="rrsw"), "optimal[rrsw, without replacement, T=0.6].verifier: unknown key"),
+        (lambda o: o.update(verifier="rrsw"),
+         "optimal[rrsw, without replacement, T=0.6].verifier: unknown key"),
     ],
 )  # fmt: skip
 def test_wrong_values_in_an_optimum_name_their_field(change, words, tmp_path):
