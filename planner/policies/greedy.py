@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .compiled import uncounted
 from .compiled.memory import Compiled, Memory
 from .compiled.slots import (
     Heap,
@@ -67,7 +68,7 @@ def _advance_in(  # type: ignore[no-untyped-def]
     return requests.count[0]
 
 
-@njit(cache=True)
+@uncounted
 def start(nodes: Nodes, heap: Heap, waiting: tuple[np.ndarray, np.ndarray], max_depth: int) -> None:
     """A lone root with its slot, if anything may be drafted below it.
 
@@ -108,7 +109,7 @@ def advance(
         _push_both(nodes, heap, value, node, child, max_depth)
 
 
-@njit(cache=True)
+@uncounted
 def _push_both(
     nodes: Nodes, heap: Heap, value: float, node: int, child: int, max_depth: int
 ) -> None:

@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .compiled import uncounted
 from .compiled.memory import Compiled, Memory
 from .compiled.slots import (
     Heap,
@@ -177,7 +178,7 @@ def _advance_in(  # type: ignore[no-untyped-def]
     return requests.count[0]
 
 
-@njit(cache=True)
+@uncounted
 def start(growth: Growth) -> None:
     """Back to a lone root, reached for certain."""
     fill_lone_root(growth.nodes)
@@ -186,7 +187,7 @@ def start(growth: Growth) -> None:
     growth.done[0] = False
 
 
-@njit(cache=True)
+@uncounted
 def fill_expanded(
     growth: Growth, tables: Tables, places: np.ndarray, collisions: np.ndarray
 ) -> None:
@@ -224,7 +225,7 @@ def advance(
     growth.done[0] = True
 
 
-@njit(cache=True)
+@uncounted
 def _fill_slot(growth: Growth, tables: Tables, requests: Requests) -> None:
     """Fill the likeliest slot and split its chance."""
     nodes = growth.nodes
@@ -241,7 +242,7 @@ def _fill_slot(growth: Growth, tables: Tables, requests: Requests) -> None:
     _push_slot(growth, tables, node)
 
 
-@njit(cache=True)
+@uncounted
 def _push_slot(growth: Growth, tables: Tables, node: int) -> None:
     """The slot for the next child of an expanded node, by P(the candidate is accepted)."""
     rank = growth.nodes.revealed[node]
@@ -256,37 +257,48 @@ def _push_slot(growth: Growth, tables: Tables, node: int) -> None:
     push(growth.slots, growth.tried[node] * accepted, node)
 
 
-@njit(cache=True)
+@uncounted
 def _ask_pass(
     growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
 ) -> bool:
     """Ask for the draft pass that gains most, if any gains anything."""
-    nodes = growth.nodes
-    count = nodes.count[0]
-    candidates = np.empty(count, np.int64)
+    nodes, reach = growth.nodes, growth.reach
+    first = requests.count[0]  # candidates are sorted where their requests will stand
     num = 0
-    for node in range(count):
-        if not nodes.expanded[node] and nodes.depths[node] < max_depth:
-            candidates[num] = node
-            num += 1
-    order = np.argsort(-growth.reach[candidates[:num]], kind="mergesort")
+    for node in range(nodes.count[0]):
+        if nodes.expanded[node] or nodes.depths[node] >= max_depth:
+            continue
+        place = first + num
+        while place > first and _likelier(reach[node], reach[requests.nodes[place - 1]]):
+            requests.nodes[place] = requests.nodes[place - 1]
+            place -= 1
+        requests.nodes[place] = node
+        num += 1
     best, best_gain, gain = 0, 0.0, 0.0
     for i in range(min(num, len(tables.draft_ms) - 1)):
-        node = candidates[order[i]]
-        gain += _worth_expanding(tables, growth.reach[node], node == 0)
+        node = requests.nodes[first + i]
+        gain += _worth_expanding(tables, reach[node], node == 0)
         cost = tables.draft_root_ms if node == 0 else tables.draft_ms[i + 1]
         if gain - price * cost > best_gain:
             best, best_gain = i + 1, gain - price * cost
     for i in range(best):
-        ask(requests, candidates[order[i]], 0)
+        requests.children[first + i] = 0
+    requests.count[0] += best
     return best > 0
 
 
-@njit(cache=True)
+@uncounted
+def _likelier(one: float, other: float) -> bool:
+    """Is `one` more?  A chance that is not known (NaN) is the least."""
+    return one > other or (one == one and other != other)
+
+
+@uncounted
 def _worth_expanding(tables: Tables, reach: float, is_root: bool) -> float:
     worth = 0.0
-    for rate in tables.ahead[0 if is_root else 1]:
-        worth += max(reach * rate - tables.node_price, 0.0)
+    row = 0 if is_root else 1
+    for rank in range(tables.ahead.shape[1]):
+        worth += max(reach * tables.ahead[row, rank] - tables.node_price, 0.0)
     return tables.lookahead * worth
 
 
@@ -304,14 +316,14 @@ def _worth_verifying(growth: Growth, tables: Tables, price: float) -> int:
     return best
 
 
-@njit(cache=True)
+@uncounted
 def _looked_up(knots: np.ndarray, table: np.ndarray, rank: int, value: float) -> float:
     """table[rank] at `value`, linear between knots; the last row serves all later ranks."""
-    row = table[min(rank, len(table) - 1)]
+    row = min(rank, len(table) - 1)
     if not value > knots[0]:
-        return float(row[0]) if value <= knots[0] else np.nan
+        return float(table[row, 0]) if value <= knots[0] else np.nan
     for i in range(1, len(knots)):
         if value <= knots[i]:
             share = (value - knots[i - 1]) / (knots[i] - knots[i - 1])
-            return float(row[i - 1] + share * (row[i] - row[i - 1]))
-    return float(row[-1])
+            return float(table[row, i - 1] + share * (table[row, i] - table[row, i - 1]))
+    return float(table[row, len(knots) - 1])

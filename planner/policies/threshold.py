@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .compiled import uncounted
 from .compiled.memory import Compiled, Memory
 from .compiled.slots import (
     Heap,
@@ -61,7 +62,7 @@ def _advance_in(  # type: ignore[no-untyped-def]
     return requests.count[0]
 
 
-@njit(cache=True)
+@uncounted
 def start(nodes: Nodes, level: Heap, below: Heap, max_depth: int) -> None:
     """A lone root with its slot, if anything may be drafted below it."""
     fill_lone_root(nodes)
@@ -71,7 +72,7 @@ def start(nodes: Nodes, level: Heap, below: Heap, max_depth: int) -> None:
         push(below, 1.0, 0)
 
 
-@njit(cache=True)
+@uncounted
 def advance(
     nodes: Nodes,
     level: Heap,

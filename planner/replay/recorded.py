@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..policies.compiled import uncounted
 
 
 class Recorded(NamedTuple):
@@ -96,7 +97,7 @@ def new_walk(num_nodes: int) -> Walk:
     )
 
 
-@njit(cache=True)
+@uncounted
 def fill_root(recorded, walk, tree):  # type: ignore[no-untyped-def]
     """Start over, with the root of a recorded tree."""
     walk.num_nodes[0] = 1
@@ -107,7 +108,7 @@ def fill_root(recorded, walk, tree):  # type: ignore[no-untyped-def]
     walk.expanded[0] = False
 
 
-@njit(cache=True)
+@uncounted
 def serve(recorded, walk, tree, requests):  # type: ignore[no-untyped-def]
     """Reveal what is asked for; returns how many nodes of `walk.new` are to be expanded."""
     num = 0
@@ -122,7 +123,7 @@ def serve(recorded, walk, tree, requests):  # type: ignore[no-untyped-def]
     return num
 
 
-@njit(cache=True)
+@uncounted
 def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
     """One more child of a node."""
     child, rank, row = walk.num_nodes[0], walk.revealed[node], walk.rows[node]
@@ -140,7 +141,7 @@ def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
         walk.on_text[child] = walk.on_text[node] and recorded.taken[row] == rank
 
 
-@njit(cache=True)
+@uncounted
 def fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
     """What the draft pass finds, NaN where nothing was recorded; was there such a node?"""
     unknown = False
@@ -149,14 +150,13 @@ def fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
         row = walk.rows[node]
         nodes.expanded[node] = True
         if row < 0:
-            nodes.drawn[node] = np.nan
             unknown = True
-        else:
-            nodes.drawn[node] = recorded.drawn[row, : nodes.drawn.shape[1]]
+        for rank in range(nodes.drawn.shape[1]):
+            nodes.drawn[node, rank] = recorded.drawn[row, rank] if row >= 0 else np.nan
     return unknown
 
 
-@njit(cache=True)
+@uncounted
 def book_pass(tally, text, width, of_root):  # type: ignore[no-untyped-def]
     """A draft pass over `width` nodes, if there is any."""
     if width > 0:
@@ -166,7 +166,7 @@ def book_pass(tally, text, width, of_root):  # type: ignore[no-untyped-def]
             tally.widths[text, width] += 1
 
 
-@njit(cache=True)
+@uncounted
 def book_round(walk, tally, text, drafted, room):  # type: ignore[no-untyped-def]
     """Returns how many tokens were emitted, at most `room`."""
     count = walk.num_nodes[0]

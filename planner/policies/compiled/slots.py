@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from . import uncounted
 from .memory import Memory
 
 
@@ -109,16 +110,17 @@ def fill_drawn(nodes: Nodes, places: np.ndarray, drawn: np.ndarray) -> None:
         nodes.expanded[places[i]] = True
 
 
-@njit(cache=True)
+@uncounted
 def fill_lone_root(nodes: Nodes) -> None:
     """Back to a lone root that is not expanded."""
     nodes.count[0] = 1
     nodes.values[0] = 1.0
-    nodes.expanded[:] = False
-    nodes.revealed[:] = 0
+    for node in range(len(nodes.expanded)):
+        nodes.expanded[node] = False
+        nodes.revealed[node] = 0
 
 
-@njit(cache=True)
+@uncounted
 def push(heap: Heap, value: float, node: int) -> None:
     """Add a slot, unless it is never reached (or NaN)."""
     if not value > 0.0:
@@ -136,7 +138,7 @@ def push(heap: Heap, value: float, node: int) -> None:
     heap.nodes[place] = node
 
 
-@njit(cache=True)
+@uncounted
 def pop(heap: Heap) -> tuple[float, int]:
     """Take the first slot out of a heap that is not empty: (value, node)."""
     top_value, top_node = heap.values[0], heap.nodes[0]
@@ -160,12 +162,12 @@ def pop(heap: Heap) -> tuple[float, int]:
     return top_value, top_node
 
 
-@njit(cache=True)
+@uncounted
 def _before(value: float, node: int, other_value: float, other_node: int) -> bool:
     return value > other_value or (value == other_value and node < other_node)
 
 
-@njit(cache=True)
+@uncounted
 def ask(requests: Requests, node: int, children: int) -> None:
     """Add a request; a further child of the node asked for last joins that request."""
     last = requests.count[0] - 1
@@ -177,7 +179,7 @@ def ask(requests: Requests, node: int, children: int) -> None:
     requests.count[0] += 1
 
 
-@njit(cache=True)
+@uncounted
 def reveal(nodes: Nodes, node: int, value: float = np.nan) -> int:
     """Fill the slot of `value` below `node`; returns the number of the child, whose drawn value may
     be read from now on."""
