@@ -15,7 +15,6 @@ from pathlib import Path
 from planner import Report, load
 from planner.cli import main as planner
 from planner.show.figures import reports_figure, save_png
-from planner.show.words import drafting_words
 
 SHAPES = {"as it is": "embedded/target", "inflated to 25 M": "embedded/target@25M"}
 
@@ -74,7 +73,7 @@ def line(title: str, report: Report) -> str:
     assert predicted is not None
     assert report.baseline is not None
     return (
-        f"{title:<17} {drafting_words(report.plan.drafting)}, {report.plan.verifier}, "
+        f"{title:<17} {report.plan.drafting.words()}, {report.plan.verifier}, "
         f"{report.plan.sampling} | tokens per step: predicted "
         f"{predicted.tokens_per_step.value:.2f}, measured {report.measured.tokens_per_step:.2f} | "
         f"speedup: predicted {predicted.speedup.value:.2f}, "

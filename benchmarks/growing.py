@@ -29,7 +29,6 @@ from tqdm import tqdm
 
 from planner.documents.document import write_atomically
 from planner.plans.plan import Plan
-from planner.show.words import drafting_words
 from planner.verifiers.traits import GREEDY_RULE
 from profiler import discard_pieces
 from profiler.journal import Journal, Piece
@@ -181,7 +180,7 @@ def row_of(pair: str, result: Result) -> Row:
     timed, tally = result.timed, result.tally
     entrant, predicted = timed.entrant, timed.entrant.plan.predicted
     return Row(
-        pair, timed.shape, timed.temperature, entrant.name, drafting_words(entrant.plan.drafting),
+        pair, timed.shape, timed.temperature, entrant.name, entrant.plan.drafting.words(),
         GREEDY_RULE if timed.temperature == 0 else entrant.plan.verifier,
         tally.tokens_per_step, None if predicted is None else predicted.tokens_per_step.value,
         tally.passes_per_step,

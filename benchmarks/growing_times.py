@@ -22,7 +22,7 @@ from planner.optimizer.choice import rank_candidates
 from planner.optimizer.grading import Candidate
 from planner.optimizer.solvers.specdecpp import SCORES
 from planner.plans.plan import Plan, Predicted
-from planner.policies.settings import (
+from planner.policies import (
     Drafting,
     DynamicDrafting,
     ThresholdDrafting,

@@ -30,7 +30,7 @@ from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import StepCosts, step_costs
 from planner.optimizer.choice import rank_candidates
 from planner.optimizer.growing import costs_of, rate_on
-from planner.policies.settings import Drafting
+from planner.policies import Drafting
 from planner.replay.replays import Played, Replays, replays_of
 from runtime.embedded import load_prompts
 

@@ -16,11 +16,10 @@ import numpy as np
 from tqdm import tqdm
 
 from planner.documents.sampling import Sampling
-from planner.policies import grower_of
-from planner.policies.settings import GreedyDrafting, ThresholdDrafting
+from planner.policies import GreedyDrafting, Policy, ThresholdDrafting
+from planner.policies.fixed import FixedTree
 from profiler.times.shapes import typical_tree
 from runtime.embedded import load_prompts
-from runtime.policies import DraftPolicy, Grown, StaticTree
 from runtime.randomness import seeded_source
 from runtime.session import Session, StepRecord
 from runtime.verifiers import VERIFIERS
@@ -31,17 +30,15 @@ DEPTH, CHILDREN = 20, 8
 PHASES = ("nodes", "passes", "draft", "grow", "verify", "accept", "step", "share")
 
 
-def policies(num_nodes: int) -> dict[str, DraftPolicy]:
+def policies(num_nodes: int) -> dict[str, Policy]:
     """By name: a fixed tree, and DySpec's two rules."""
     limits = {"num_nodes": num_nodes, "max_depth": DEPTH, "max_children": CHILDREN}
     rules = {
         "dyspec-greedy": GreedyDrafting(**limits),
         "dyspec-threshold": ThresholdDrafting(threshold=0.5 / num_nodes, **limits),
     }
-    grown = {
-        name: Grown(grower_of(drafting, deterministic=False)) for name, drafting in rules.items()
-    }
-    return {"fixed tree": StaticTree(typical_tree(num_nodes)), **grown}
+    grown = {name: drafting.policy(deterministic=False) for name, drafting in rules.items()}
+    return {"fixed tree": FixedTree(typical_tree(num_nodes)), **grown}
 
 
 def phases(step: StepRecord) -> tuple[float, ...]:

@@ -11,7 +11,6 @@ from time import perf_counter
 import numpy as np
 
 from runtime import VERIFIERS, Decoder, Session
-from runtime.policies import policy_of
 from runtime.randomness import seeded_source
 
 DISTURBED = 1.5
@@ -131,7 +130,7 @@ class _Text:
     def __init__(self, decoder: Decoder, prompt: Sequence[int], num_tokens: int, seed: int) -> None:
         self.times: list[StepTime] = []
         self._left, self._stop = num_tokens, set(decoder.target.stop_tokens)
-        self._policy = policy_of(decoder.plan)
+        self._policy = decoder.plan.policy()
         self._session = Session(
             decoder.target, decoder.draft,
             verifier=VERIFIERS[decoder.plan.verifier],

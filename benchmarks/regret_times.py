@@ -27,6 +27,7 @@ from planner.optimizer import solve
 from planner.optimizer.choice import SOLVERS
 from planner.optimizer.problem import Estimates, Limits
 from planner.plans.plan import Plan
+from planner.policies.fixed import FixedTree
 from planner.trees.frontier import deep_search
 from planner.verifiers.traits import GREEDY_RULE
 from profiler import ScoringHead, Settings, measure_profile
@@ -36,7 +37,6 @@ from profiler.times.sweeps import CostGrid, CostRounds, CostSweeps
 from runtime.embedded import PAIRS, load_prompts
 from runtime.language_model import LanguageModel
 from runtime.machine import describe_machine
-from runtime.policies import StaticTree
 from runtime.randomness import seeded_source
 from runtime.session import Session
 from runtime.verifiers import VERIFIERS
@@ -355,7 +355,7 @@ class StepClock:
         for place in self._order.permutation(len(ms)):
             choice = self.choices[place]
             self._session.use(VERIFIERS[choice.verifier])
-            ms[place] = self._session.step(StaticTree(choice.tree)).total_ms
+            ms[place] = self._session.step(FixedTree(choice.tree)).total_ms
             self._session.rewind(CONTEXT)
         return ms
 

@@ -4,7 +4,6 @@ from .decode import Decoder, Generation, decode_prompts
 from .language_model import LanguageModel
 from .loading import load_model, load_tokenizer
 from .models import HuggingFaceModel, as_language_model
-from .policies import DraftPolicy, Grown, StaticTree
 from .randomness import Source, TorchSource
 from .sampling import distribution
 from .session import Session, StepRecord
@@ -14,14 +13,11 @@ from .verifiers import VERIFIERS, Verifier
 __all__ = [
     "VERIFIERS",
     "Decoder",
-    "DraftPolicy",
     "Generation",
-    "Grown",
     "HuggingFaceModel",
     "LanguageModel",
     "Session",
     "Source",
-    "StaticTree",
     "StepRecord",
     "TableModel",
     "TorchSource",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from planner.documents.document import PlannerError
 from planner.plans.plan import Plan
 from planner.plans.report import Report
-from planner.policies.settings import StoppingDrafting, TreeDrafting
+from planner.policies import TreeDrafting
 
 from .inputs import (
     check_length,
@@ -23,7 +23,6 @@ from .inputs import (
 )
 from .language_model import LanguageModel
 from .models import as_language_model
-from .policies import policy_of
 from .randomness import Source, seeded_source
 from .reports import Run, report_of
 from .session import Score, Session
@@ -152,7 +151,7 @@ class _Decoding:
         self._prompt = prompt
         self._limit = limit
         self._stop = stop
-        self._policy = policy_of(decoder.plan)
+        self._policy = decoder.plan.policy()
         self._session = Session(
             decoder.target,
             decoder.draft,
@@ -258,11 +257,11 @@ def _checked_prompts(
 
 def _score(plan: Plan, draft: LanguageModel, folder: Path) -> Score | None:
     """The plan's head, ready on the draft's device."""
-    if not isinstance(plan.drafting, StoppingDrafting) or plan.drafting.head is None:
+    file = plan.drafting.trained_head
+    if file is None:
         return None
     from .heads import load_head
 
-    file = plan.drafting.head
     head = load_head(folder / file.file, draft.info, plan.sampling, sha256=file.sha256)
     return head.to(draft.device).scores
 

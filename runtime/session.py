@@ -13,14 +13,13 @@ from torch import Tensor
 
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
-from planner.policies.policy import Request
+from planner.policies import Policy, Request
 from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 
 from .cache import RowCache
 from .candidates import shown
 from .draft_tree import CandidateTree, DraftTree, Room
 from .language_model import HiddenModel, LanguageModel
-from .policies import DraftPolicy
 from .randomness import Source
 from .sampling import distribution
 from .verifiers import VERIFIERS, Verifier
@@ -128,7 +127,7 @@ class Session:
         return 1e3 * (self._now() - start)
 
     @torch.inference_mode()
-    def step(self, policy: DraftPolicy, *, max_tokens: int | None = None) -> StepRecord:
+    def step(self, policy: Policy, *, max_tokens: int | None = None) -> StepRecord:
         """One round: draft a tree, verify it, keep the accepted path.
 
         max_tokens  no use for more: the tree is grown no deeper than max_tokens - 1
@@ -180,7 +179,7 @@ class Session:
         if self._draft_cache is not None:
             self._draft_cache.rewind(num_tokens - 1)
 
-    def _drafted(self, policy: DraftPolicy, max_depth: int) -> tuple[DraftTree, list[float]]:
+    def _drafted(self, policy: Policy, max_depth: int) -> tuple[DraftTree, list[float]]:
         """The tree that the policy asks for, and the milliseconds of each draft pass."""
         root, device = self.tokens[-1], self.target.device
         times: list[float] = []
@@ -211,7 +210,7 @@ class Session:
         tree.add(nodes, counts, _sampled_children(self._verifier, draft_probs, counts, self.rng))
 
     def _draft_candidates(
-        self, tree: CandidateTree, nodes: list[int], policy: DraftPolicy
+        self, tree: CandidateTree, nodes: list[int], policy: Policy
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expand `nodes`; what the policy is shown of them: drawn values and features."""
         logits, score = self._scored_logits(tree, nodes)

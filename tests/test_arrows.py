@@ -134,7 +134,7 @@ def test_imports_follow_the_arrows(module, path):
     [
         ("planner.documents.tree", "import torch"),
         ("planner.documents.tree", "from ..optimizer import solve"),
-        ("planner.documents.profile", "from ..policies.settings import Drafting"),
+        ("planner.documents.profile", "from ..policies import Drafting"),
         ("planner.estimates.step_costs", "from profiler.times import pace"),
         ("planner.policies.greedy", "import torch"),
         ("planner.policies.greedy", "from planner.optimizer import choice"),

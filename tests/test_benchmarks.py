@@ -19,7 +19,7 @@ from benchmarks import (
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
 from planner.documents.tree import Tree
-from planner.policies.settings import ThresholdDrafting
+from planner.policies import ThresholdDrafting
 
 ROOT = Path(__file__).parent.parent
 TABLES = {

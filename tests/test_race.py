@@ -15,7 +15,7 @@ from benchmarks.race import (
 )
 from planner import Plan
 from planner.documents.sampling import Sampling
-from planner.policies.settings import TreeDrafting
+from planner.policies import TreeDrafting
 from runtime import Decoder
 from tests.policies.settings import trees
 from tests.runtime.small_models import small_model

@@ -11,7 +11,6 @@ from ..documents.document import PlannerError
 from ..documents.head_card import HeadFile
 from ..documents.sampling import Sampling
 from ..plans.plan import Plan
-from ..policies.settings import head_of
 
 if TYPE_CHECKING:
     from profiler import ScoringHead
@@ -47,7 +46,7 @@ def scoring_heads(
 
 def head_beside(plan: Plan, profile: Path, output: Path | None) -> Plan:
     """`plan`, which names its head as seen from the profile's folder, as seen from its own."""
-    head = head_of(plan.drafting)
+    head = plan.drafting.trained_head
     if head is None or output is None:
         return plan
     seen = os.path.relpath(profile.parent / head.file, output.parent)

@@ -6,7 +6,7 @@ parted from the draft, the sampling and the data that it was trained for.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -17,8 +17,9 @@ from .sampling import Sampling
 
 NonNegative = Annotated[float, Field(ge=0)]
 
-STOPPING_RULES = ("head", "confidence", "entropy", "probability")
+StoppingScore = Literal["head", "confidence", "entropy", "probability"]
 """What a chain may be ended by, as in a plan of kind "stopping"."""
+STOPPING_SCORES: tuple[StoppingScore, ...] = get_args(StoppingScore)
 
 
 class HeadFile(Part):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..policies.settings import ConfidentDrafting, DynamicDrafting
+from ..policies import ConfidentDrafting, DynamicDrafting
 from .settings import as_flags, as_json
 from .task import Export, Task
 from .ways import (

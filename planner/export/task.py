@@ -11,7 +11,7 @@ from ..documents.times import Costs
 from ..estimates.step_costs import step_costs
 from ..optimizer.choice import rank_candidates, sampling_at
 from ..plans.plan import Plan, Predicted
-from ..policies.settings import Drafting
+from ..policies import Drafting
 from ..replay.replays import replays_of
 from ..verifiers.traits import GREEDY_RULE
 from .settings import Schedule

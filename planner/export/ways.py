@@ -9,7 +9,7 @@ from math import hypot
 from ..documents.tree import Tree
 from ..estimates.step_costs import StepCosts, Time, speedup
 from ..optimizer.grading import Candidate
-from ..policies.settings import (
+from ..policies import (
     ConfidentDrafting,
     Drafting,
     DynamicDrafting,
@@ -79,7 +79,7 @@ def is_confident(drafting: Drafting) -> bool:
 
 def is_assisted(drafting: Drafting) -> bool:
     """The schedule of Hugging Face's assisted generation, its confidence left as it is?"""
-    return isinstance(drafting, DynamicDrafting) and not drafting.adaptive
+    return isinstance(drafting, DynamicDrafting)
 
 
 def list_of_ranks(most_ranks: int) -> Callable[[Drafting], bool]:

@@ -26,7 +26,7 @@ from ..estimates.evidence import Evidence, recorded
 from ..estimates.law import AcceptanceLaw
 from ..estimates.step_costs import StepCosts, step_costs
 from ..plans.plan import MadeFrom, Plan
-from ..policies.settings import GrownDrafting
+from ..policies import Drafting
 from ..replay.replays import Replays, replays_of
 from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 from .certificate import upper_bound
@@ -313,7 +313,7 @@ def _proposed(
     solvers: dict[str, GrowingSolver],
     texts: Replays,
     doing: Callable[[str], object],
-) -> dict[tuple[str, str], GrownDrafting]:
+) -> dict[tuple[str, str], Drafting]:
     """By solver and name, from some texts."""
     most = VERIFIER_TRAITS[contest.verifier].max_children or MOST_CHILDREN
     drafting = [c for c in contest.candidates if c.speculates] or contest.candidates

@@ -27,7 +27,7 @@ from ..estimates.evidence import Evidence
 from ..estimates.intervals import around, product, relative
 from ..estimates.step_costs import StepCosts, speedup
 from ..plans.plan import Predicted, PredictedSteps
-from ..policies.settings import Drafting, TreeDrafting
+from ..policies import Drafting, TreeDrafting
 from ..replay.replays import Played, Replays
 
 EXACTLY_ONE = Estimate(value=1.0, low=1.0, high=1.0)

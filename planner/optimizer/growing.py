@@ -15,16 +15,11 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from ..estimates.step_costs import CHAINS, StepCosts
-from ..policies.settings import (
-    Drafting,
-    GrownDrafting,
-    grows_chains,
-    head_of,
-)
+from ..policies import Drafting
 from ..replay.replays import Played, Replays, covers
 from .problem import Limits
 
-Grown = TypeVar("Grown", bound=GrownDrafting)
+Grown = TypeVar("Grown", bound=Drafting)
 
 GLANCED = 4
 """Of many settings all are played on every fourth text, and the best fourth of them on all."""
@@ -48,11 +43,11 @@ class GrowthEstimates:
     max_children: int
     """Most children of a node."""
 
-    def rate(self, drafting: GrownDrafting) -> float:
+    def rate(self, drafting: Drafting) -> float:
         """Tokens per millisecond on these texts (`rate_on`)."""
         return rate_on(self.replays, drafting, costs_of(drafting, self.costs))
 
-    def rates(self, settings: Sequence[GrownDrafting]) -> np.ndarray:
+    def rates(self, settings: Sequence[Drafting]) -> np.ndarray:
         """float64 [settings]: the rate of each, on all cores."""
         with ThreadPoolExecutor() as pool:  # compiled rounds let go of the interpreter
             return np.array(list(pool.map(self.rate, settings)))
@@ -100,16 +95,16 @@ def rate_on(texts: Replays, drafting: Drafting, costs: StepCosts) -> float:
 
 def costs_of(drafting: Drafting, costs: StepCosts) -> StepCosts:
     """`costs` of growing trees, or those of chains, or of chains that a head ends."""
-    head = head_of(drafting)
+    head = drafting.trained_head
     if head is not None:
         return costs.growing(head.sha256)
-    return costs.growing(CHAINS) if grows_chains(drafting) else costs
+    return costs.growing(CHAINS) if drafting.grows_chains else costs
 
 
 class GrowingSolver(Protocol):
     """A way to find promising settings for trees that grow while they are drafted."""
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         """Settings worth grading, within the limits, by what tells them apart: the same names
         from other texts."""
         ...

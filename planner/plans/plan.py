@@ -18,8 +18,8 @@ from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
-from ..policies.settings import Drafting, TreeDrafting
-from ..verifiers.traits import VERIFIER_TRAITS
+from ..policies import Drafting, Policy, TreeDrafting
+from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -133,7 +133,7 @@ class Plan(Document):
     @property
     def grows(self) -> bool:
         """Is every step's tree decided on while it is drafted?"""
-        return not isinstance(self.drafting, TreeDrafting)
+        return self.drafting.grows
 
     @property
     def tree(self) -> Tree:
@@ -144,6 +144,11 @@ class Plan(Document):
             f"drafting.kind: got {self.drafting.kind!r}, expected 'tree' (one tree for all steps); "
             "plan with another solver"
         )
+
+    def policy(self) -> Policy:
+        """The policy that carries the drafting out, at the start of a text."""
+        verifier = GREEDY_RULE if self.sampling.temperature == 0 else self.verifier
+        return self.drafting.policy(deterministic=VERIFIER_TRAITS[verifier].deterministic)
 
     @property
     def speculates(self) -> bool:

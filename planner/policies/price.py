@@ -29,33 +29,80 @@ candidates are a function of q, the next one's drawn value is known, and `a` is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
+from pydantic import Field, model_validator
 
-from .compiled import uncounted
-from .compiled.memory import Compiled, Memory
-from .compiled.slots import (
-    Heap,
-    Nodes,
-    Requests,
-    ask,
-    asked_for,
-    fill_drawn,
-    fill_lone_root,
-    heap_in,
-    nodes_in,
-    pop,
-    push,
-    requests_in,
-    reveal,
-)
-from .policy import COLLISION, FEATURES
-from .settings import PriceDrafting
+from ..documents.document import Milliseconds
+from .policy import COLLISION, FEATURES, Policy
+from .slot_policy import SlotPolicy, SlotSettings
+
+Chance = Annotated[float, Field(ge=0, le=1)]
 
 STEPS_OF_THE_PLAN = 32.0
 """How many steps of a text the planned price counts for when it is updated by what was measured."""
+
+
+class PriceDrafting(SlotSettings):
+    """Draft, widen and verify what is worth its time at one price.
+
+    Tables by rank (the last row serves all later ranks) and knot, linear between knots.
+    """
+
+    kind: Literal["price"] = "price"
+    price_per_ms: float = Field(gt=0, description="tokens that a millisecond is worth")
+    node_price: float = Field(
+        ge=0, lt=1, description="chance of acceptance from which a slot is filled while drafting"
+    )
+    lookahead: float = Field(
+        gt=0, description="what a draft pass brings in the end, over what its own children do"
+    )
+    draft_root_ms: float = Field(gt=0)
+    draft_ms: list[Milliseconds] = Field(
+        min_length=1, description="a later draft pass, by nodes expanded, from 1; no more at once"
+    )
+    verify_ms: list[Milliseconds] = Field(
+        description="verification and overhead, by number of nodes, from 1"
+    )
+    knots: list[float] = Field(min_length=2)
+    before: list[list[Chance]] = Field(
+        min_length=1,
+        description="P(accepted | tried) before the draw, by the collision of what is left of q",
+    )
+    after: list[list[Chance]] = Field(
+        min_length=1, description="P(accepted | tried) once drawn, by the drawn probability"
+    )
+    ahead: list[list[Chance]] = Field(
+        description="P(accepted | the parent is) by rank, all else unknown: at the root, elsewhere"
+    )
+    online: bool = Field(default=False, description="follow the measured tokens per millisecond")
+
+    @model_validator(mode="after")
+    def _tables_of_one_size(self) -> PriceDrafting:
+        if any(b <= a for a, b in zip(self.knots, self.knots[1:], strict=False)):
+            raise ValueError("knots in strictly increasing order")
+        if any(len(row) != len(self.knots) for row in (*self.before, *self.after)):
+            raise ValueError(f"rows of before and after of {len(self.knots)} entries, as knots")
+        if len(self.verify_ms) < self.num_nodes:
+            raise ValueError(
+                f"verify_ms of at least num_nodes = {self.num_nodes} entries, "
+                f"not {len(self.verify_ms)}"
+            )
+        if [len(row) for row in self.ahead] != [self.max_children] * 2:
+            raise ValueError(f"ahead of 2 rows of max_children = {self.max_children} entries")
+        return self
+
+    @property
+    def learns(self) -> bool:
+        return self.online
+
+    def words(self) -> str:
+        what = "chains" if self.max_children == 1 else "trees"
+        return f"{what} grown at {self.price_per_ms:.3g} tokens per ms, {self.limits_in_words}"
+
+    def policy(self, *, deterministic: bool) -> Policy:
+        return Price(self, deterministic=deterministic)
 
 
 class Tables(NamedTuple):
@@ -80,51 +127,6 @@ class Tables(NamedTuple):
     """Are candidates a function of q, so that the next one may be looked at?"""
 
 
-class Growth(NamedTuple):
-    """The tree so far, with what its slots are worth."""
-
-    nodes: Nodes
-    reach: np.ndarray
-    """float64 [num_nodes]: P(the node is accepted)"""
-    tried: np.ndarray
-    """float64 [num_nodes]: P(the slot below the node is tried)"""
-    left: np.ndarray
-    """float64 [num_nodes]: mass of q without the revealed children"""
-    squares: np.ndarray
-    """float64 [num_nodes]: sum of squares of it"""
-    slots: Heap
-    """Slots below expanded nodes, by the chance that their candidate is accepted"""
-    done: np.ndarray
-    """bool [1]: has all been asked for?"""
-
-
-class Price(Compiled):
-    """Tokens against time, both at the long-run rate."""
-
-    columns: tuple[str, ...] = (FEATURES[COLLISION],)
-
-    def __init__(self, settings: PriceDrafting, *, deterministic: bool) -> None:
-        super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
-        self.tables = tables_of(settings, deterministic=deterministic)
-        self._planned = self._price = settings.price_per_ms
-        self._online = settings.online
-        self._tokens = self._time = 0.0
-
-    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
-        return _advance_in(
-            *self._memory, fresh, drawn, features, *self.tables, self._price, self._max_depth
-        )
-
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        if not self._online:
-            return
-        self._tokens += len(path) + 1
-        self._time += step_ms
-        planned_ms = STEPS_OF_THE_PLAN / self._planned
-        self._price = (STEPS_OF_THE_PLAN + self._tokens) / (planned_ms + self._time)
-        self._first_answers.clear()
-
-
 def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:
     """The settings as arrays."""
     return Tables(
@@ -141,189 +143,31 @@ def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:
     )
 
 
-@njit(cache=True)
-def growth_in(memory: Memory) -> Growth:
-    """The tree so far, with rows 3 to 6 of the real numbers and the second of the flags."""
-    num_nodes = len(memory.drawn)
-    return Growth(
-        nodes_in(memory),
-        memory.reals[3, :num_nodes],
-        memory.reals[4, :num_nodes],
-        memory.reals[5, :num_nodes],
-        memory.reals[6, :num_nodes],
-        heap_in(memory, 0),
-        memory.flags[1, :1],
-    )
+class Price(SlotPolicy):
+    """Tokens against time, both at the long-run rate."""
 
+    columns: tuple[str, ...] = (FEATURES[COLLISION],)
 
-@njit(cache=True)
-def _advance_in(  # type: ignore[no-untyped-def]
-    wholes, reals, flags, kept, fresh, drawn, features,
-    knots, before, after, ahead, verify_ms, draft_ms, draft_root_ms, node_price, lookahead, known,
-    price, max_depth,
-):  # fmt: skip
-    memory = Memory(wholes, reals, flags, kept)
-    times = verify_ms, draft_ms, draft_root_ms
-    tables = Tables(knots, before, after, ahead, *times, node_price, lookahead, known)
-    growth, requests = growth_in(memory), requests_in(memory)
-    if fresh:
-        start(growth)
-    if len(drawn) > 0:
-        if fresh:
-            advance(growth, tables, requests, price, max_depth)
-        places = asked_for(growth.nodes, requests)
-        fill_drawn(growth.nodes, places, drawn)
-        fill_expanded(growth, tables, places, features[:, COLLISION])
-    advance(growth, tables, requests, price, max_depth)
-    return requests.count[0]
+    def __init__(self, settings: PriceDrafting, *, deterministic: bool) -> None:
+        from .compiled.price_kernel import advanced
 
+        super().__init__(settings)
+        self._advanced = advanced
+        self.tables = tables_of(settings, deterministic=deterministic)
+        self._planned = self._price = settings.price_per_ms
+        self._online = settings.online
+        self._tokens = self._time = 0.0
 
-@uncounted
-def start(growth: Growth) -> None:
-    """Back to a lone root, reached for certain."""
-    fill_lone_root(growth.nodes)
-    growth.reach[0] = 1.0
-    growth.slots.size[0] = 0
-    growth.done[0] = False
+    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+        memory, tables, price = self._memory, self.tables, self._price
+        told = fresh, drawn, features
+        return int(self._advanced(*memory, *told, *tables, price, self._max_depth))
 
-
-@uncounted
-def fill_expanded(
-    growth: Growth, tables: Tables, places: np.ndarray, collisions: np.ndarray
-) -> None:
-    """Their first slots, `nodes.drawn` having been written; collisions float64 [places]."""
-    for i in range(len(places)):
-        node = places[i]
-        growth.nodes.expanded[node] = True
-        growth.tried[node] = growth.reach[node]
-        growth.left[node] = 1.0
-        growth.squares[node] = collisions[i]
-        _push_slot(growth, tables, node)
-
-
-@njit(cache=True)
-def advance(
-    growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
-) -> None:
-    """Fill what is worth it, then ask for the next draft pass; without one, for the last leaves."""
-    requests.count[0] = 0
-    if growth.done[0]:
-        return
-    nodes, slots = growth.nodes, growth.slots
-    while slots.size[0] > 0 and slots.values[0] >= tables.node_price:
-        if nodes.count[0] == len(nodes.depths):
-            break
-        _fill_slot(growth, tables, requests)
-    if nodes.count[0] < len(nodes.depths) and _ask_pass(growth, tables, requests, price, max_depth):
-        return
-    while True:
-        wanted = _worth_verifying(growth, tables, price)
-        if wanted == 0:
-            break
-        for _ in range(wanted):
-            _fill_slot(growth, tables, requests)
-    growth.done[0] = True
-
-
-@uncounted
-def _fill_slot(growth: Growth, tables: Tables, requests: Requests) -> None:
-    """Fill the likeliest slot and split its chance."""
-    nodes = growth.nodes
-    _, node = pop(growth.slots)
-    ask(requests, node, 1)
-    rank = nodes.revealed[node]
-    child = reveal(nodes, node)
-    drawn = nodes.drawn[node, rank]
-    accepted = _looked_up(tables.knots, tables.after, rank, drawn)
-    growth.reach[child] = growth.tried[node] * accepted
-    growth.tried[node] *= 1.0 - accepted
-    growth.squares[node] -= (drawn * growth.left[node]) ** 2
-    growth.left[node] *= 1.0 - drawn
-    _push_slot(growth, tables, node)
-
-
-@uncounted
-def _push_slot(growth: Growth, tables: Tables, node: int) -> None:
-    """The slot for the next child of an expanded node, by P(the candidate is accepted)."""
-    rank = growth.nodes.revealed[node]
-    if rank == growth.nodes.drawn.shape[1]:
-        return
-    if tables.known:
-        accepted = _looked_up(tables.knots, tables.after, rank, growth.nodes.drawn[node, rank])
-    else:
-        left = growth.left[node]
-        collision = growth.squares[node] / (left * left) if left > 1e-6 else 0.0
-        accepted = _looked_up(tables.knots, tables.before, rank, min(max(collision, 0.0), 1.0))
-    push(growth.slots, growth.tried[node] * accepted, node)
-
-
-@uncounted
-def _ask_pass(
-    growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
-) -> bool:
-    """Ask for the draft pass that gains most, if any gains anything."""
-    nodes, reach = growth.nodes, growth.reach
-    first = requests.count[0]  # candidates are sorted where their requests will stand
-    num = 0
-    for node in range(nodes.count[0]):
-        if nodes.expanded[node] or nodes.depths[node] >= max_depth:
-            continue
-        place = first + num
-        while place > first and _likelier(reach[node], reach[requests.nodes[place - 1]]):
-            requests.nodes[place] = requests.nodes[place - 1]
-            place -= 1
-        requests.nodes[place] = node
-        num += 1
-    best, best_gain, gain = 0, 0.0, 0.0
-    for i in range(min(num, len(tables.draft_ms) - 1)):
-        node = requests.nodes[first + i]
-        gain += _worth_expanding(tables, reach[node], node == 0)
-        cost = tables.draft_root_ms if node == 0 else tables.draft_ms[i + 1]
-        if gain - price * cost > best_gain:
-            best, best_gain = i + 1, gain - price * cost
-    for i in range(best):
-        requests.children[first + i] = 0
-    requests.count[0] += best
-    return best > 0
-
-
-@uncounted
-def _likelier(one: float, other: float) -> bool:
-    """Is `one` more?  A chance that is not known (NaN) is the least."""
-    return one > other or (one == one and other != other)
-
-
-@uncounted
-def _worth_expanding(tables: Tables, reach: float, is_root: bool) -> float:
-    worth = 0.0
-    row = 0 if is_root else 1
-    for rank in range(tables.ahead.shape[1]):
-        worth += max(reach * tables.ahead[row, rank] - tables.node_price, 0.0)
-    return tables.lookahead * worth
-
-
-@njit(cache=True)
-def _worth_verifying(growth: Growth, tables: Tables, price: float) -> int:
-    """How many of the likeliest slots to fill, with what is known now."""
-    count, slots = growth.nodes.count[0], growth.slots
-    values = np.sort(slots.values[: slots.size[0]])
-    best, best_gain, gain = 0, 0.0, 0.0
-    for i in range(min(len(values), len(tables.verify_ms) - 1 - count)):
-        gain += values[len(values) - 1 - i]
-        cost = price * (tables.verify_ms[count + i + 1] - tables.verify_ms[count])
-        if gain - cost > best_gain:
-            best, best_gain = i + 1, gain - cost
-    return best
-
-
-@uncounted
-def _looked_up(knots: np.ndarray, table: np.ndarray, rank: int, value: float) -> float:
-    """table[rank] at `value`, linear between knots; the last row serves all later ranks."""
-    row = min(rank, len(table) - 1)
-    if not value > knots[0]:
-        return float(table[row, 0]) if value <= knots[0] else np.nan
-    for i in range(1, len(knots)):
-        if value <= knots[i]:
-            share = (value - knots[i - 1]) / (knots[i] - knots[i - 1])
-            return float(table[row, i - 1] + share * (table[row, i] - table[row, i - 1]))
-    return float(table[row, len(knots) - 1])
+    def verified(self, path: Sequence[int], step_ms: float) -> None:
+        if not self._online:
+            return
+        self._tokens += len(path) + 1
+        self._time += step_ms
+        planned_ms = STEPS_OF_THE_PLAN / self._planned
+        self._price = (STEPS_OF_THE_PLAN + self._tokens) / (planned_ms + self._time)
+        self._first_answers.clear()

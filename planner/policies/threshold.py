@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
-from numba import njit
+from pydantic import Field
 
-from .compiled import uncounted
-from .compiled.memory import Compiled, Memory
-from .compiled.slots import (
-    Heap,
-    Nodes,
-    Requests,
-    ask,
-    asked_for,
-    fill_drawn,
-    fill_lone_root,
-    heap_in,
-    nodes_in,
-    pop,
-    push,
-    requests_in,
-    reveal,
-)
-from .settings import ThresholdDrafting
+from .policy import Policy, Share
+from .slot_policy import SlotPolicy, SlotSettings
 
 
-class Threshold(Compiled):
+class ThresholdDrafting(SlotSettings):
+    """Level by level, every place likelier than `threshold` (DySpec, Algorithm 2)."""
+
+    kind: Literal["dyspec-threshold"] = "dyspec-threshold"
+    threshold: Share = Field(description="a place is filled if it is reached more often than this")
+
+    def words(self) -> str:
+        return f"trees of all places likelier than {self.threshold:g}, {self.limits_in_words}"
+
+    def policy(self, *, deterministic: bool) -> Policy:
+        return Threshold(self)
+
+
+class Threshold(SlotPolicy):
     """Fill every slot whose value exceeds the threshold; one draft pass a level.
 
     Up to `num_nodes` nodes: once there are so many no further slot is filled, and what is filled
@@ -34,72 +33,12 @@ class Threshold(Compiled):
     """
 
     def __init__(self, settings: ThresholdDrafting) -> None:
-        super().__init__(settings.num_nodes, settings.max_children, settings.max_depth)
+        from .compiled.threshold_kernel import advanced
+
+        super().__init__(settings)
+        self._advanced = advanced
         self._threshold = settings.threshold
 
     def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
-        return _advance_in(*self._memory, fresh, drawn, self._threshold, self._max_depth)
-
-
-@njit(cache=True)
-def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
-    """The tree so far, the slots of the level that is expanded and those below, the answer."""
-    return nodes_in(memory), heap_in(memory, 0), heap_in(memory, 1), requests_in(memory)
-
-
-@njit(cache=True)
-def _advance_in(  # type: ignore[no-untyped-def]
-    wholes, reals, flags, kept, fresh, drawn, threshold, max_depth
-):
-    nodes, level, below, requests = state_in(Memory(wholes, reals, flags, kept))
-    if fresh:
-        start(nodes, level, below, max_depth)
-    if len(drawn) > 0:
-        if fresh:
-            advance(nodes, level, below, requests, threshold, max_depth)
-        fill_drawn(nodes, asked_for(nodes, requests), drawn)
-    advance(nodes, level, below, requests, threshold, max_depth)
-    return requests.count[0]
-
-
-@uncounted
-def start(nodes: Nodes, level: Heap, below: Heap, max_depth: int) -> None:
-    """A lone root with its slot, if anything may be drafted below it."""
-    fill_lone_root(nodes)
-    level.size[0] = 0
-    below.size[0] = 0
-    if max_depth > 0:
-        push(below, 1.0, 0)
-
-
-@uncounted
-def advance(
-    nodes: Nodes,
-    level: Heap,
-    below: Heap,
-    requests: Requests,
-    threshold: float,
-    max_depth: int,
-) -> None:
-    """Fill the slots of the level that has been expanded, then ask for the next one's draft pass.
-
-    level  slots below nodes of the level that has been expanded
-    below  slots below their children
-    """
-    requests.count[0] = 0
-    num_nodes = len(nodes.depths)
-    while level.size[0] > 0 and nodes.count[0] < num_nodes:
-        value, node = pop(level)
-        ask(requests, node, 1)
-        child = reveal(nodes, node, value)
-        drawn = nodes.drawn[node, nodes.revealed[node] - 1]
-        if nodes.depths[child] < max_depth and value * drawn > threshold:
-            push(below, value * drawn, child)
-        if nodes.revealed[node] < nodes.drawn.shape[1] and value * (1 - drawn) > threshold:
-            push(level, value * (1 - drawn), node)
-    # Every node that is expanded gets a child, so no more than there is room for.
-    for _ in range(min(below.size[0], num_nodes - nodes.count[0])):
-        value, node = pop(below)
-        push(level, value, node)
-        ask(requests, node, 0)
-    below.size[0] = 0
+        threshold, max_depth = self._threshold, self._max_depth
+        return int(self._advanced(*self._memory, fresh, drawn, threshold, max_depth))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..policies.compiled import uncounted
+from ..policies.compiled.uncounted import uncounted
 
 
 class Recorded(NamedTuple):

@@ -24,13 +24,7 @@ from ..documents.profile import Profile, Replay
 from ..documents.sampling import Sampling
 from ..estimates.bootstrap import resamples
 from ..estimates.step_costs import StepCosts, Time
-from ..policies import grower_of
-from ..policies.settings import (
-    Drafting,
-    TreeDrafting,
-    head_of,
-    learns,
-)
+from ..policies import Drafting, TreeDrafting
 from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
 from .recorded import Recorded, Tally
 from .rounds import PLAYED, play, play_tree
@@ -75,7 +69,7 @@ class Replays:
             )
         if isinstance(drafting, TreeDrafting):
             return play_tree(self.recorded, drafting.tree)
-        wanted = head_of(drafting)
+        wanted = drafting.trained_head
         if wanted is not None and (self.head is None or self.head.sha256 != wanted.sha256):
             raise PlannerError(
                 f"drafting.head: got {wanted.file}, but the profile's replayed trees hold "
@@ -83,9 +77,9 @@ class Replays:
                 "profile with this head, or choose another score"
             )
         compiled = PLAYED.get(drafting.kind)
-        if compiled is not None and not learns(drafting):
+        if compiled is not None and not drafting.learns:
             return compiled(self.recorded, drafting, self.deterministic)
-        return play(self.recorded, lambda: grower_of(drafting, deterministic=self.deterministic))
+        return play(self.recorded, lambda: drafting.policy(deterministic=self.deterministic))
 
     def half(self, which: int) -> Replays:
         """Every second text, from the first (0) or the second (1)."""

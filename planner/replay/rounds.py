@@ -12,26 +12,23 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..documents.head_card import STOPPING_SCORES
 from ..documents.tree import Tree
-from ..policies import greedy, price, threshold
-from ..policies.compiled.memory import new_memory
-from ..policies.compiled.slots import requests_in
-from ..policies.policy import (
-    COLLISION,
-    ENTROPY,
-    MAX_PROBABILITY,
-    SCORE,
-    Grower,
-)
-from ..policies.settings import (
+from ..policies import (
     ConfidentDrafting,
     DynamicDrafting,
     GreedyDrafting,
+    Policy,
     PriceDrafting,
     StoppingDrafting,
     ThresholdDrafting,
 )
-from ..policies.stopping import FACTORS
+from ..policies.compiled import greedy_kernel, price_kernel, threshold_kernel
+from ..policies.compiled.memory import new_memory
+from ..policies.compiled.slots import requests_in
+from ..policies.policy import COLLISION
+from ..policies.price import tables_of
+from ..policies.stopping import HEAD, factor
 from .recorded import (
     Recorded,
     Tally,
@@ -46,15 +43,14 @@ from .recorded import (
     serve,
 )
 
-SCORES_PLAYED = tuple(FACTORS)
-"""By their place the compiled rules of chains know them (`_factor`)."""
+_factor = njit(cache=True)(factor)
 
 
 class Ends(NamedTuple):
     """When a chain is not continued."""
 
     score: int
-    """Place in `SCORES_PLAYED`"""
+    """Place in `STOPPING_SCORES`"""
     least: float
     """Of the score of its last token, or of the product over all of them."""
     of_all: bool
@@ -106,7 +102,7 @@ def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool)
         new_walk(drafting.num_nodes),
         tally,
         new_memory(drafting.num_nodes, drafting.max_children),
-        price.tables_of(drafting, deterministic=deterministic),
+        tables_of(drafting, deterministic=deterministic),
         drafting.price_per_ms,
         drafting.max_depth,
     )
@@ -115,20 +111,20 @@ def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool)
 
 def play_stopping(recorded: Recorded, drafting: StoppingDrafting, deterministic: bool) -> Tally:
     """A chain, as long as P(all accepted) is high enough (SpecDec++)."""
-    ends = Ends(SCORES_PLAYED.index(drafting.score), 1 - drafting.threshold, True)
+    ends = Ends(STOPPING_SCORES.index(drafting.score), 1 - drafting.threshold, True)
     return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
 
 
 def play_dynamic(recorded: Recorded, drafting: DynamicDrafting, deterministic: bool) -> Tally:
     """Hugging Face's assisted generation, its confidence left as it is."""
-    ends = Ends(SCORES_PLAYED.index("probability"), drafting.confidence, False)
+    ends = Ends(STOPPING_SCORES.index("probability"), drafting.confidence, False)
     lengths = Lengths(drafting.num_tokens, drafting.schedule == "heuristic")
     return _chains_played(recorded, drafting, ends, lengths)
 
 
 def play_confident(recorded: Recorded, drafting: ConfidentDrafting, deterministic: bool) -> Tally:
     """A chain, as long as the draft is sure of the next token (llama.cpp)."""
-    ends = Ends(SCORES_PLAYED.index("confidence"), drafting.confidence, False, before=True)
+    ends = Ends(STOPPING_SCORES.index("confidence"), drafting.confidence, False, before=True)
     return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
 
 
@@ -171,40 +167,40 @@ def play_tree(recorded: Recorded, tree: Tree) -> Tally:
 
 def play(
     recorded: Recorded,
-    grower_of_text: Callable[[], Grower],
+    policy_of_text: Callable[[], Policy],
     step_ms: Callable[[int, list[int]], float] | None = None,
 ) -> Tally:
     """Any rule, asked as decoding asks it: slower, and obvious.
 
-    grower_of_text  a rule as it is at the start of a text
+    policy_of_text  a rule as it is at the start of a text
     step_ms         what a round took, by nodes verified and widths of the draft passes (0 for the
                     first); None: the rule is told 0
     """
-    num_nodes = grower_of_text().num_nodes
+    num_nodes = policy_of_text().num_nodes
     tally = new_tally(len(recorded.starts) - 1, num_nodes)
     walk = new_walk(num_nodes)
     for text in range(len(tally.tokens)):
-        grower = grower_of_text()
+        policy = policy_of_text()
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
-            widths = _play_round(recorded, grower, walk, tree, tally, text)
+            widths = _play_round(recorded, policy, walk, tree, tally, text)
             path = np.flatnonzero(walk.on_text[: walk.num_nodes[0]])[1:].tolist()
             took = 0.0 if step_ms is None else step_ms(int(walk.num_nodes[0]), widths)
             emitted = book_round(walk, tally, text, len(widths) > 0, end - tree)
-            grower.verified(path, took)
+            policy.verified(path, took)
             tree += emitted
     return tally
 
 
 def _play_round(
-    recorded: Recorded, grower: Grower, walk: Walk, tree: int, tally: Tally, text: int
+    recorded: Recorded, policy: Policy, walk: Walk, tree: int, tally: Tally, text: int
 ) -> list[int]:
     """Widths of its draft passes, 0 for the root's."""
     widths = []
     unknown = 0
-    grower.start(len(walk.rows))
+    policy.start(len(walk.rows))
     fill_root(recorded, walk, tree)
-    while requests := grower.grow():
+    while requests := policy.grow():
         new = []
         for node, count in requests:
             if not walk.expanded[node]:
@@ -220,22 +216,22 @@ def _play_round(
         unknown += int((rows < 0).sum())
         widths.append(0 if new == [0] else len(new))
         book_pass(tally, text, len(new), new == [0])
-        grower.expanded(new, drawn[:, : grower.max_children], features)
+        policy.expanded(new, drawn[:, : policy.num_candidates], features)
     tally.unknown[text] += unknown > 0
     return widths
 
 
 @njit(cache=True, nogil=True)
 def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-untyped-def]
-    nodes, heap, waiting, requests = greedy.state_in(memory)
+    nodes, heap, waiting, requests = greedy_kernel.state_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
-            greedy.start(nodes, heap, waiting, max_depth)
+            greedy_kernel.start(nodes, heap, waiting, max_depth)
             fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
-                greedy.advance(nodes, heap, waiting, requests, max_depth)
+                greedy_kernel.advance(nodes, heap, waiting, requests, max_depth)
                 if requests.count[0] == 0:
                     break
                 num = serve(recorded, walk, tree, requests)
@@ -248,15 +244,15 @@ def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: ignore[no-untyped-def]
-    nodes, level, below, requests = threshold.state_in(memory)
+    nodes, level, below, requests = threshold_kernel.state_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
-            threshold.start(nodes, level, below, max_depth)
+            threshold_kernel.start(nodes, level, below, max_depth)
             fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
-                threshold.advance(nodes, level, below, requests, least, max_depth)
+                threshold_kernel.advance(nodes, level, below, requests, least, max_depth)
                 if requests.count[0] == 0:
                     break
                 num = serve(recorded, walk, tree, requests)
@@ -269,15 +265,15 @@ def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: i
 
 @njit(cache=True, nogil=True)
 def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):  # type: ignore[no-untyped-def]
-    growth, requests = price.growth_in(memory), requests_in(memory)
+    growth, requests = price_kernel.growth_in(memory), requests_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]
         while tree < end:
-            price.start(growth)
+            price_kernel.start(growth)
             fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
-                price.advance(growth, tables, requests, price_per_ms, max_depth)
+                price_kernel.advance(growth, tables, requests, price_per_ms, max_depth)
                 if requests.count[0] == 0:
                     break
                 num = serve(recorded, walk, tree, requests)
@@ -288,7 +284,7 @@ def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):
                     row = walk.rows[walk.new[i]]
                     if row >= 0:
                         collisions[i] = recorded.features[row, COLLISION]
-                price.fill_expanded(growth, tables, walk.new[:num], collisions)
+                price_kernel.fill_expanded(growth, tables, walk.new[:num], collisions)
                 book_pass(tally, text, num, walk.new[0] == 0)
             tally.unknown[text] += unknown
             tree += book_round(walk, tally, text, drafted, end - tree)
@@ -303,7 +299,12 @@ def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-
             row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
             while depth < min(longest, max_depth) and score >= ends.least:
                 book_pass(tally, text, 1, depth == 0)
-                factor = _factor(recorded, row, ends.score, depth == 0) if row >= 0 else 0.0
+                factor = 0.0
+                if row >= 0:
+                    factor = 1.0  # of the root, on which no head has a word
+                    if ends.score != HEAD or depth > 0:
+                        seen = recorded.features[row]
+                        factor = _factor(ends.score, recorded.drawn[row, 0], seen)
                 if ends.before and (row < 0 or factor < ends.least):
                     tally.unknown[text] += row < 0
                     break
@@ -325,17 +326,6 @@ def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-
             emitted = min(emitted, end - tree)
             tally.tokens[text] += emitted
             tree += emitted
-
-
-@njit(cache=True)
-def _factor(recorded, row, factor, of_root):  # type: ignore[no-untyped-def]
-    if factor == 0:  # head
-        return 1.0 if of_root else recorded.features[row, SCORE]
-    if factor == 1:  # confidence
-        return recorded.features[row, MAX_PROBABILITY]
-    if factor == 2:  # entropy
-        return np.exp(-recorded.features[row, ENTROPY])
-    return recorded.drawn[row, 0]
 
 
 @njit(cache=True)

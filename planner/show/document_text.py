@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..documents.counted import counted
 from ..documents.profile import Profile
 from ..plans.plan import Plan, PredictedSteps
 from ..plans.report import Report
@@ -15,7 +16,6 @@ from .report_text import show_report
 from .tables import grouped, printed, table
 from .times_text import show_times
 from .words import (
-    counted,
     model_words,
     percent,
     summary,

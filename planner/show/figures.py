@@ -16,7 +16,6 @@ from ..documents.sampling import Sampling
 from ..documents.times import Costs
 from ..plans.plan import Plan
 from ..plans.report import Report
-from .words import drafting_words
 
 INK, TARGET, DRAFT, QUIET = "#1b1b1b", "#1f6f8b", "#c8553d", "#9aa5a9"
 
@@ -108,7 +107,7 @@ def plan_figure(plan: Plan) -> Figure:
     if not plan.grows:
         return tree_figure(plan)
     figure = Figure(figsize=(8, 3), layout="constrained")
-    title = f"{drafting_words(plan.drafting)}\n{plan.verifier}, {plan.sampling}"
+    title = f"{plan.drafting.words()}\n{plan.verifier}, {plan.sampling}"
     figure.suptitle(title, fontsize=9)
     steps = plan.predicted.steps if plan.predicted else None
     for axes, name, shares in zip(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..documents.head_card import STOPPING_RULES, HeadCard, HeadEvaluation
+from ..documents.head_card import STOPPING_SCORES, HeadCard, HeadEvaluation
 from .tables import Shown, printed, table
 
 
@@ -45,7 +45,7 @@ def _calibration(found: HeadEvaluation) -> Shown:
 def _stopping(found: HeadEvaluation) -> Shown:
     rows = []
     for row in found.compared:
-        changes = (row.change.get(rule) for rule in STOPPING_RULES)
+        changes = (row.change.get(rule) for rule in STOPPING_SCORES)
         rows.append(
             [
                 str(row.num_drafted),
@@ -64,5 +64,5 @@ def _stopping(found: HeadEvaluation) -> Shown:
         "tokens per token,\nand how many more or fewer tokens are discarded by stopping rules "
         "(± 2 standard errors over prompts)"
     )
-    headings = ["fixed length", "verified", "discarded", *STOPPING_RULES]
+    headings = ["fixed length", "verified", "discarded", *STOPPING_SCORES]
     return table(title, headings, rows, num_left=0)

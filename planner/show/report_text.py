@@ -8,14 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..documents.counted import counted
 from ..plans.report import Report
 from .tables import grouped, table
 from .words import (
-    counted,
     model_words,
     percent,
     summary,
-    tokens,
 )
 
 OFF_PACE = 1.15
@@ -64,7 +63,8 @@ def show_report(report: Report) -> RenderableType:
         Text(f"target   {model_words(report.target)}"),
         Text(
             f"run      {counted(len(report.continuations), 'prompt')}, "
-            f"{tokens(measured.num_tokens)}, {counted(measured.num_steps, 'step')}; time: {shares}"
+            f"{counted(measured.num_tokens, 'token')}, {counted(measured.num_steps, 'step')}; "
+            f"time: {shares}"
         ),
         *([Text(f"differs  {differences}")] if differences else []),
         *([Text(f"pace     {pace}")] if pace else []),

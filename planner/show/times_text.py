@@ -8,9 +8,9 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
+from ..documents.counted import counted
 from ..documents.times import Costs, Curve
 from .tables import table
-from .words import counted
 
 MOST_ROWS = 20
 """Of a table of times."""

@@ -13,10 +13,9 @@ import numpy as np
 
 from planner.documents.head_card import HeadFile
 from planner.documents.tree import Tree
-from planner.policies import grower_of
-from planner.policies.policy import COLLISION, FEATURES, Grower
-from planner.policies.settings import GreedyDrafting, StoppingDrafting
-from runtime.policies import StaticTree
+from planner.policies import GreedyDrafting, Policy, StoppingDrafting
+from planner.policies.fixed import FixedTree
+from planner.policies.policy import COLLISION, FEATURES
 from runtime.session import Score
 
 TREES, CHAINS = "growing", "chains"
@@ -37,7 +36,7 @@ class Growing:
     """Grown by a rule."""
     widths: tuple[int, ...]
     """Of draft passes below the root."""
-    rule: Callable[[int], Grower]
+    rule: Callable[[int], Policy]
     """By size."""
     is_chain: bool = True
     """Are all passes over one node, so that those of the rule are all there are?"""
@@ -57,18 +56,18 @@ def growing_kinds(
     sizes = powers_of_two(num_nodes)
     deepest = chain_sizes(num_nodes)[-1] - 1
 
-    def tree(size: int) -> Grower:
+    def tree(size: int) -> Policy:
         drafting = GreedyDrafting(num_nodes=size, max_depth=deepest, max_children=num_candidates)
-        return grower_of(drafting, deterministic=False)
+        return drafting.policy(deterministic=False)
 
-    def chain(size: int) -> Grower:
+    def chain(size: int) -> Policy:
         drafting = StoppingDrafting(score="confidence", threshold=NEVER, max_depth=size - 1)
-        return grower_of(drafting, deterministic=False)
+        return drafting.policy(deterministic=False)
 
-    def scored(size: int) -> Grower:
+    def scored(size: int) -> Policy:
         head = HeadFile(file="", sha256="")
         drafting = StoppingDrafting(score="head", threshold=NEVER, max_depth=size - 1, head=head)
-        return grower_of(drafting, deterministic=False)
+        return drafting.policy(deterministic=False)
 
     chains = chain_sizes(num_nodes)
     return {
@@ -88,7 +87,7 @@ def chain_sizes(largest: int) -> tuple[int, ...]:
     return powers_of_two(LONG if largest >= LONG else SHORT)
 
 
-class Shown(StaticTree):
+class Shown(FixedTree):
     """A tree that is drafted as if it grew: shown everything, and deciding nothing by it."""
 
     columns = (FEATURES[COLLISION],)

@@ -19,9 +19,10 @@ import numpy as np
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs
 from planner.documents.tree import Tree
+from planner.policies import Policy
+from planner.policies.fixed import FixedTree
 from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime.language_model import LanguageModel
-from runtime.policies import DraftPolicy, Grown, StaticTree
 from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 from runtime.verifiers import VERIFIERS
@@ -136,7 +137,7 @@ class CostSweeps:
         start = perf_counter()
         self.sweep()
         while 1e3 * (perf_counter() - start) < WARM_UP_MS:
-            self._run(self._pair, StaticTree(LONE_ROOT))
+            self._run(self._pair, FixedTree(LONE_ROOT))
 
     def sweep(self) -> Piece:
         """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
@@ -227,24 +228,24 @@ class CostSweeps:
         return [*tasks, self._time_target_alone, self._time_draft_alone]
 
     def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, StaticTree(typical_tree(self.grid.num_nodes[place])))
+        step = self._run(self._pair, FixedTree(typical_tree(self.grid.num_nodes[place])))
         times["verify"][again, place] = step.verify_ms
         times[f"overhead/{self.verifiers[0]}"][again, place] = _overhead_ms(step)
         roots[""] += step.draft_ms[:1]
 
     def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, StaticTree(broom(self.grid.widths[place])))
+        step = self._run(self._pair, FixedTree(broom(self.grid.widths[place])))
         times["draft"][place] = np.mean(step.draft_ms[1:])
 
     def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
         tree = _walk_tree(verifier, self.grid.few_nodes[place])
         self._pair.use(VERIFIERS[verifier])
-        times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, StaticTree(tree)))
+        times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, FixedTree(tree)))
         self._pair.use(VERIFIERS[self.verifiers[0]])
 
     def _time_rule(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
         self._pair.score = kind.score
-        step = self._run(self._pair, Grown(kind.rule(kind.sizes[place])))
+        step = self._run(self._pair, kind.rule(kind.sizes[place]))
         self._pair.score = None
         times[f"{name}/overhead"][place] = _overhead_ms(step)
         roots[name] += step.draft_ms[:1]
@@ -266,11 +267,11 @@ class CostSweeps:
 
     def _alone_ms(self, session: Session) -> np.ndarray:
         """Of the session's first model: float64 [`NUM_ALONE`]."""
-        alone = StaticTree(LONE_ROOT)
+        alone = FixedTree(LONE_ROOT)
         steps = [self._run(session, alone).total_ms for _ in range(1 + NUM_ALONE)]
         return np.array(steps[1:])
 
-    def _run(self, session: Session, policy: DraftPolicy) -> StepRecord:
+    def _run(self, session: Session, policy: Policy) -> StepRecord:
         step = session.step(policy)
         session.rewind(self.context)
         return step

@@ -11,7 +11,7 @@ from torch import Tensor
 from planner.documents.document import PlannerError
 from planner.documents.estimate import Estimate
 from planner.documents.head_card import (
-    STOPPING_RULES,
+    STOPPING_SCORES,
     CalibrationBin,
     HeadEvaluation,
     StoppingComparison,
@@ -103,10 +103,10 @@ def binary_kl(labels: Tensor, logits: Tensor) -> float:
 def stopping_counts(chains: Sequence[Chains]) -> dict[str, Counts]:
     """By rule, the totals of every text at every setting: float64 [texts, settings].
 
-    Rules are the fixed lengths 1 to `MAX_DRAFTED`, then those of `STOPPING_RULES` at `THRESHOLDS`.
+    Rules are the fixed lengths 1 to `MAX_DRAFTED`, then those of `STOPPING_SCORES` at `THRESHOLDS`.
     """
     found = {"fixed": [fixed_counts(each, range(1, MAX_DRAFTED + 1)) for each in chains]}
-    for rule in STOPPING_RULES:
+    for rule in STOPPING_SCORES:
         found[rule] = [threshold_counts(each, rule, THRESHOLDS, MAX_DRAFTED) for each in chains]
     return {
         rule: Counts(*(np.stack(each) for each in zip(*rows, strict=True)))
@@ -179,7 +179,7 @@ def _compared(
     compared = []
     for length in COMPARED_LENGTHS:
         changes = {
-            rule: [_change(rates, rule, length) for rates in by_weights] for rule in STOPPING_RULES
+            rule: [_change(rates, rule, length) for rates in by_weights] for rule in STOPPING_SCORES
         }
         discarded, verified = by_weights[0]["fixed"]
         compared.append(

@@ -18,7 +18,7 @@ from planner import Plan, Profile
 from planner.cli import main
 from planner.cli.heads import head_beside
 from planner.documents.sampling import Sampling
-from planner.policies.settings import StoppingDrafting
+from planner.policies import StoppingDrafting
 from runtime.embedded import load_pair
 from runtime.heads import load_card, load_head
 from runtime.models import HuggingFaceModel

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.policies.settings import DynamicDrafting, TreeDrafting
-from planner.show.words import drafting_words
+from planner.policies import DynamicDrafting, TreeDrafting
 from tests.policies.settings import chains, trees
 
 GROWN = trees(12, 3) | chains(6)
@@ -14,7 +13,7 @@ GROWN = trees(12, 3) | chains(6)
 @pytest.mark.parametrize("way", GROWN)
 def test_every_kind_says_how_far_it_goes(way):
     drafting = GROWN[way]
-    words = drafting_words(drafting)
+    words = drafting.words()
     if drafting.kind == "dynamic" and drafting.schedule == "constant":
         assert f"of {drafting.num_tokens} tokens" in words
     else:
@@ -22,10 +21,10 @@ def test_every_kind_says_how_far_it_goes(way):
 
 
 def test_a_chain_is_called_one():
-    assert drafting_words(TreeDrafting(parents=[-1, 0, 1])) == "chain of 2 tokens"
-    assert drafting_words(TreeDrafting(parents=[-1, 0, 0])) == "tree of 3 nodes, depth 1"
-    assert drafting_words(trees(12, 1)["price"]).startswith("chains grown at ")
-    assert drafting_words(trees(12, 3)["price"]).startswith("trees grown at ")
+    assert TreeDrafting(parents=[-1, 0, 1]).words() == "chain of 2 tokens"
+    assert TreeDrafting(parents=[-1, 0, 0]).words() == "tree of 3 nodes, depth 1"
+    assert trees(12, 1)["price"].words().startswith("chains grown at ")
+    assert trees(12, 3)["price"].words().startswith("trees grown at ")
 
 
 @pytest.mark.parametrize(
@@ -38,4 +37,4 @@ def test_a_chain_is_called_one():
     ],
 )  # fmt: skip
 def test_a_chain_is_never_said_to_be_longer_than_it_may_get(settings, words):
-    assert drafting_words(DynamicDrafting(**settings)) == words
+    assert DynamicDrafting(**settings).words() == words

@@ -20,7 +20,7 @@ from planner.export.task import Task
 from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN
 from planner.optimizer import solve
 from planner.optimizer.choice import rank_candidates
-from planner.policies.settings import ConfidentDrafting, DynamicDrafting, TreeDrafting
+from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
 from tests.optimizer import factory
 from tests.optimizer.choosing import random_traces
 from tests.optimizer.recorded_trees import in_profile, made_up

@@ -12,7 +12,7 @@ from planner.documents.sampling import Sampling
 from planner.export import ENGINES, export
 from planner.export.ways import PLAIN_WITH_ONE_CHILD
 from planner.optimizer import acceptance_rates, solve
-from planner.policies.settings import ConfidentDrafting, DynamicDrafting, TreeDrafting
+from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
 
 from .made_up import CHAINS, flags
 

@@ -25,7 +25,7 @@ from planner.optimizer.solvers.pricing import (
     priced,
     within,
 )
-from planner.policies.settings import GreedyDrafting, TreeDrafting
+from planner.policies import GreedyDrafting, TreeDrafting
 from planner.replay.replays import Played
 from planner.show.comparison import compare
 from planner.show.thresholds import priced_thresholds

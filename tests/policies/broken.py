@@ -1,4 +1,4 @@
-"""Rules that bias the output by looking at candidates that they then do not reveal."""
+"""Policies that bias the output by looking at candidates that they then do not reveal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from planner.policies import GreedyDrafting
 from planner.policies.greedy import Greedy
 from planner.policies.policy import Request
-from planner.policies.settings import GreedyDrafting
 
 
 class DropsUnlikely:
@@ -18,7 +18,7 @@ class DropsUnlikely:
     columns: tuple[str, ...] = ()
 
     def __init__(self, num_nodes: int, max_children: int, *, least: float = 0.4) -> None:
-        self.num_nodes, self.max_children, self._least = num_nodes, max_children, least
+        self.num_nodes, self.num_candidates, self._least = num_nodes, max_children, least
 
     def start(self, max_depth: int) -> None:
         self._max_depth = max_depth
@@ -48,7 +48,7 @@ class DropsUnlikely:
 
 
 class LooksAhead(Greedy):
-    """DySpec's greedy rule whose slots are worth what the candidates are that would fill them."""
+    """DySpec's greedy policy whose slots are worth what the candidates are that would fill them."""
 
     def __init__(self, num_nodes: int, max_children: int) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Rules driven without any model: drawn values and features come from a table of texts.
+"""Policies driven without any model: drawn values and features come from a table of texts.
 
 A node is named by its path of ranks from the root, so that what is drawn below it does not depend
 on when it is drawn.
@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from planner.policies.policy import FEATURES, Grower
+from planner.policies import FEATURES, Policy
 
 Path = tuple[int, ...]
 Drawn = Callable[[Path], np.ndarray]
@@ -40,22 +40,22 @@ class Grown:
 
 
 def grown(
-    rule: Grower,
+    policy: Policy,
     drawn: Drawn,
     *,
     max_depth: int = 99,
     features: Callable[[Path], np.ndarray] | None = None,
 ) -> Grown:
-    """What `rule` grows in one step, every promise of the protocol checked on the way."""
+    """What `policy` grows in one step, every promise of the protocol checked on the way."""
     tree = Grown()
     num_children = [0]
     expanded: set[int] = set()
-    rule.start(max_depth)
-    while requests := list(rule.grow()):
+    policy.start(max_depth)
+    while requests := list(policy.grow()):
         new = list(dict.fromkeys(node for node, _ in requests if node not in expanded))
         before = set(expanded)
         for node, count in requests:
-            assert 0 <= count <= rule.max_children - num_children[node]
+            assert 0 <= count <= policy.num_candidates - num_children[node]
             assert count > 0 or node in new, "a request that asks for nothing"
             if node in new and node > 0:
                 assert tree.paths.index(tree.paths[node][:-1]) in before
@@ -70,8 +70,8 @@ def grown(
             values = np.array([drawn(path) for path in paths])
             shown = [np.full(len(FEATURES), np.nan) if features is None else features(path)
                      for path in paths]  # fmt: skip
-            rule.expanded(new, values, np.array(shown))
-    assert len(tree.paths) <= rule.num_nodes
+            policy.expanded(new, values, np.array(shown))
+    assert len(tree.paths) <= policy.num_nodes
     assert max(map(len, tree.paths)) <= max_depth
     return tree
 

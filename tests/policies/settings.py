@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from planner.documents.head_card import HeadFile
-from planner.policies.settings import (
+from planner.policies import (
     ConfidentDrafting,
+    Drafting,
     DynamicDrafting,
     GreedyDrafting,
-    GrownDrafting,
     PriceDrafting,
     StoppingDrafting,
     ThresholdDrafting,
@@ -16,7 +16,7 @@ from planner.policies.settings import (
 HEAD = HeadFile(file="head.safetensors", sha256="0" * 64)
 
 
-def trees(num_nodes: int, max_children: int, max_depth: int = 9) -> dict[str, GrownDrafting]:
+def trees(num_nodes: int, max_children: int, max_depth: int = 9) -> dict[str, Drafting]:
     """Rules that grow trees of up to `num_nodes` nodes."""
     sizes = {"num_nodes": num_nodes, "max_depth": max_depth, "max_children": max_children}
     times = {
@@ -39,10 +39,10 @@ def trees(num_nodes: int, max_children: int, max_depth: int = 9) -> dict[str, Gr
     }
 
 
-def chains(max_depth: int) -> dict[str, GrownDrafting]:
+def chains(max_depth: int) -> dict[str, Drafting]:
     """Rules that grow chains of up to `max_depth` tokens."""
     scores = {"head": 0.6, "confidence": 0.5, "entropy": 0.7, "probability": 0.6}
-    stopping: dict[str, GrownDrafting] = {
+    stopping: dict[str, Drafting] = {
         f"stop by {score}": StoppingDrafting(
             score=score,  # type: ignore[arg-type]
             threshold=threshold,
@@ -56,5 +56,4 @@ def chains(max_depth: int) -> dict[str, GrownDrafting]:
         "confident": ConfidentDrafting(max_depth=max_depth, confidence=0.5),
         "constant": DynamicDrafting(**few),
         "heuristic": DynamicDrafting(**few, schedule="heuristic"),
-        "adaptive": DynamicDrafting(**few, schedule="heuristic", adaptive=True),
     }

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.policies import GROWERS, grower_of
-from planner.policies.policy import FEATURES, Grower
+from planner.policies import FEATURES, POLICIES, Policy
 from tests.policies.broken import BROKEN
 from tests.policies.driving import (
     Drawn,
@@ -26,7 +25,9 @@ RULES = trees(12, 4) | chains(6)
 
 
 def test_every_kind_of_rule_is_tested():
-    assert {settings.kind for settings in RULES.values()} == set(GROWERS)
+    assert {settings.kind for settings in RULES.values()} == {
+        kind for kind, policy in POLICIES.items() if policy.grows
+    }
 
 
 def features(path: Path) -> np.ndarray:
@@ -45,7 +46,7 @@ def poisoned(drawn: Drawn, first: dict[Path, int]) -> Drawn:
     return changed
 
 
-def faults(rule: Grower, drawn: Drawn) -> list[str]:
+def faults(rule: Policy, drawn: Drawn) -> list[str]:
     """Decisions that change with what they must not look at."""
 
     def grow(drawn: Drawn) -> Grown:
@@ -68,15 +69,15 @@ def faults(rule: Grower, drawn: Drawn) -> list[str]:
 @pytest.mark.parametrize("settings", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_candidate_is_not_looked_at_before_it_is_revealed(settings, seed):
-    rule = grower_of(settings, deterministic=False)
-    assert faults(rule, of_text(seed, rule.max_children, sharpness=0.1 * (seed + 1))) == []
+    rule = settings.policy(deterministic=False)
+    assert faults(rule, of_text(seed, rule.num_candidates, sharpness=0.1 * (seed + 1))) == []
 
 
 @pytest.mark.parametrize("name", ["greedy", "threshold", "price"])
 def test_the_trees_of_these_tests_are_worth_testing(name):
     """Several levels, several children, and candidates that are not revealed."""
     trees = [
-        grown(grower_of(RULES[name], deterministic=False), of_text(seed, 4), features=features)
+        grown(RULES[name].policy(deterministic=False), of_text(seed, 4), features=features)
         for seed in range(8)
     ]
     assert len({tuple(tree.revealed) for tree in trees}) > 4

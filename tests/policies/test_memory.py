@@ -8,15 +8,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from planner.policies import (
-    greedy,
-    grower_of,
-    price,
-    threshold,
-)
+from planner.policies import FEATURES
+from planner.policies.compiled import greedy_kernel, price_kernel, threshold_kernel
 from planner.policies.compiled.memory import Memory, new_memory
 from planner.policies.compiled.slots import Heap, Requests, requests_in
-from planner.policies.policy import FEATURES
 from tests.policies.driving import grown, of_text
 from tests.policies.settings import trees
 
@@ -24,10 +19,14 @@ NUM_NODES, MAX_CHILDREN = 5, 3
 
 
 def price_state(memory: Memory):
-    return price.growth_in(memory), requests_in(memory)
+    return price_kernel.growth_in(memory), requests_in(memory)
 
 
-STATES = {"greedy": greedy.state_in, "threshold": threshold.state_in, "price": price_state}
+STATES = {
+    "greedy": greedy_kernel.state_in,
+    "threshold": threshold_kernel.state_in,
+    "price": price_state,
+}
 
 
 def arrays(state) -> Iterator[np.ndarray]:
@@ -67,8 +66,8 @@ def test_there_is_room_for_every_node(rule):
 def test_a_rule_grows_what_it_would_grow_if_it_had_never_grown_before(kind, deterministic):
     """Its first answers are known by heart: for every depth, and at every price, the right one."""
     settings = trees(14, 4)[kind]
-    rule = grower_of(settings, deterministic=deterministic)
-    twin = grower_of(settings, deterministic=deterministic)
+    rule = settings.policy(deterministic=deterministic)
+    twin = settings.policy(deterministic=deterministic)
     rng = np.random.default_rng(0)
 
     def features(path):

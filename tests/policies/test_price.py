@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from planner.policies import PriceDrafting
 from planner.policies.policy import COLLISION, FEATURES
 from planner.policies.price import STEPS_OF_THE_PLAN, Price
-from planner.policies.settings import PriceDrafting
 from tests.policies.driving import (
     Path,
     grown,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.policies import grower_of
-from planner.policies.settings import GreedyDrafting, ThresholdDrafting
+from planner.policies import GreedyDrafting, ThresholdDrafting
 from tests.policies.driving import (
     Drawn,
     Grown,
@@ -21,14 +20,14 @@ SIZES = (1, 2, 3, 7, 24, 63, 100)
 
 def greedy(num_nodes: int, max_children: int, max_depth: int = 99):
     settings = GreedyDrafting(num_nodes=num_nodes, max_depth=max_depth, max_children=max_children)
-    return grower_of(settings, deterministic=False)
+    return settings.policy(deterministic=False)
 
 
 def threshold(value: float, max_children: int, num_nodes: int = 500, max_depth: int = 99):
     settings = ThresholdDrafting(
         threshold=value, num_nodes=num_nodes, max_depth=max_depth, max_children=max_children
     )
-    return grower_of(settings, deterministic=False)
+    return settings.policy(deterministic=False)
 
 
 def one_at_a_time(

@@ -12,7 +12,7 @@ from planner.documents.sampling import Sampling
 from planner.documents.tree import Tree
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
-from planner.policies.settings import TreeDrafting
+from planner.policies import TreeDrafting
 from planner.replay.replays import Played, replays_of
 from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile

@@ -10,8 +10,8 @@ import torch
 from scipy.stats import chi2
 
 from planner.documents.sampling import Sampling
-from planner.policies import grower_of
-from planner.policies.settings import GreedyDrafting, StoppingDrafting, TreeDrafting
+from planner.policies import GreedyDrafting, StoppingDrafting, TreeDrafting
+from planner.policies.fixed import FixedTree
 from planner.replay.replays import Replays, replays_of
 from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile
@@ -21,9 +21,7 @@ from profiler.replay.record import Width, record_replays, replay_entry
 from profiler.texts import sample_continuations
 from runtime import (
     VERIFIERS,
-    Grown,
     Session,
-    StaticTree,
     TableModel,
 )
 from runtime.randomness import seeded_source
@@ -113,7 +111,7 @@ class Spy:
 
     def __init__(self, grower):
         self._grower, self.log = grower, []
-        self.num_nodes, self.max_children = grower.num_nodes, grower.max_children
+        self.num_nodes, self.num_candidates = grower.num_nodes, grower.num_candidates
         self.columns, self.start, self.verified = grower.columns, grower.start, grower.verified
 
     def grow(self):
@@ -137,12 +135,12 @@ def real_law(target, draft, verifier, drafting, context):
     """P(what the rule saw and asked for, tokens emitted) of one step behind `context`."""
 
     def experiment(source):
-        spy = Spy(grower_of(drafting, deterministic=False))
+        spy = Spy(drafting.policy(deterministic=False))
         session = Session(
             target, draft, verifier=VERIFIERS[verifier], sampling=SAMPLING, rng=source
         )
         session.prefill([context])
-        step = session.step(Grown(spy))
+        step = session.step(spy)
         return tuple(spy.log), step.tokens
 
     return law(experiment)
@@ -157,7 +155,7 @@ def replayed_counts(target, draft, verifier, drafting, num_texts):
     piece = record_replays(target, draft, prompts, texts, SAMPLING, verifier, width=width, seed=2)
     counts = defaultdict(Counter)
     for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
-        spy = Spy(grower_of(drafting, deterministic=False))
+        spy = Spy(drafting.policy(deterministic=False))
         num_accepted = walked(piece, index * length, spy)
         counts[prompt[0]][tuple(spy.log), tuple(text[: num_accepted + 1])] += 1
     return counts
@@ -184,7 +182,7 @@ def walked(piece, tree, grower) -> int:
         if new:
             there = [rows[node] for node in new]
             drawn = piece["drawn"][there].astype(np.float64)
-            grower.expanded(new, drawn[:, : grower.max_children], piece["features"][there])
+            grower.expanded(new, drawn[:, : grower.num_candidates], piece["features"][there])
     return sum(on_text) - 1
 
 
@@ -287,9 +285,7 @@ def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting):
     assert tally.unknown.sum() == 0
     for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
         grown = not isinstance(drafting, TreeDrafting)
-        policy = (
-            Grown(grower_of(drafting, deterministic=True)) if grown else StaticTree(drafting.tree)
-        )
+        policy = drafting.policy(deterministic=True) if grown else FixedTree(drafting.tree)
         steps = steps_along(target, draft, prompt, text, policy)
         assert tally.rounds[index] == len(steps)
         for n in range(tally.sizes.shape[1]):

@@ -12,7 +12,7 @@ from planner import PlannerError
 from planner.documents.head_card import HeadFile
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
-from planner.policies.settings import StoppingDrafting
+from planner.policies import StoppingDrafting
 from planner.replay.replays import replays_of
 from profiler import ScoringHead, Settings, measure_profile
 from profiler.replay.record import Width

@@ -17,11 +17,11 @@ from scipy.stats import chi2
 
 from planner import Tree
 from planner.documents.sampling import Sampling
+from planner.policies.fixed import FixedTree
 from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime import (
     VERIFIERS,
     Session,
-    StaticTree,
     TableModel,
     distribution,
 )
@@ -87,7 +87,7 @@ def decode(target, draft, rule, policy, num_new, rng, whole=False) -> tuple[int,
 def loop_law(num_tokens, rule, parents, num_new, *, whole=False) -> tuple[dict, dict]:
     """(the law of the loop, the law of the target) over sequences of `num_new` tokens."""
     target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
-    policy = StaticTree(Tree(parents))
+    policy = FixedTree(Tree(parents))
     got = law(lambda rng: decode(target, draft, rule, policy, num_new, rng, whole))
     return got, autoregressive_law(target, num_new)
 
@@ -165,9 +165,9 @@ def chi_square(rule, policy, num_sequences: int, *, num_tokens: int = 5, seed: i
 @pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
 def test_sequences_follow_the_targets_law(rule):
     parents = TREES["chain of 3" if rule.max_children == 1 else "uneven levels"]
-    assert chi_square(rule, StaticTree(Tree(parents)), NUM_SEQUENCES) > LEVEL
+    assert chi_square(rule, FixedTree(Tree(parents)), NUM_SEQUENCES) > LEVEL
 
 
 def test_the_statistical_check_sees_a_biased_rule():
-    policy = StaticTree(Tree(TREES["uneven levels"]))
+    policy = FixedTree(Tree(TREES["uneven levels"]))
     assert chi_square(UnlikelyDropped(), policy, NUM_SEQUENCES // 4) < LEVEL

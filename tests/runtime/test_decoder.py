@@ -12,7 +12,7 @@ from planner import PlannerError, Report, Tree
 from planner.documents.origin import ModelInfo
 from planner.documents.sampling import Sampling
 from planner.plans.plan import MadeFrom, Plan
-from planner.policies.settings import GreedyDrafting, StoppingDrafting
+from planner.policies import GreedyDrafting, StoppingDrafting
 from runtime import (
     VERIFIERS,
     Decoder,

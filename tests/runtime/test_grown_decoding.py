@@ -8,15 +8,13 @@ import torch
 
 from planner import Plan, PlannerError, Report
 from planner.documents.sampling import Sampling
-from planner.policies import grower_of
+from planner.policies import ConfidentDrafting
 from planner.policies.compiled.drawn import drawn_values
 from planner.policies.policy import FEATURES, Request
-from planner.policies.settings import ConfidentDrafting
 from planner.show.document_text import render
 from runtime import (
     VERIFIERS,
     Decoder,
-    Grown,
     Session,
     TableModel,
     decode_prompts,
@@ -73,7 +71,7 @@ class Scripted:
     columns: tuple[str, ...] = ()
 
     def __init__(self, answers: list[list[Request]], num_nodes: int, max_children: int) -> None:
-        self.answers, self.num_nodes, self.max_children = answers, num_nodes, max_children
+        self.answers, self.num_nodes, self.num_candidates = answers, num_nodes, max_children
         self.seen: list[list[int]] = []
 
     def start(self, max_depth: int) -> None:
@@ -119,7 +117,7 @@ def test_nodes_in_any_order_are_passed_and_kept_right(temperature):
     for parent in PARENTS[1:]:
         depths.append(depths[parent] + 1)
     for _ in range(40):
-        step = session.step(Grown(rule))
+        step = session.step(rule)
         assert step.num_nodes == len(PARENTS)
         assert step.depth == max(depths) == 4
         assert step.widths == (1, 1, 2, 2, 1) == tuple(map(len, rule.seen[-5:]))
@@ -262,6 +260,6 @@ def test_a_head_needs_a_draft_that_shows_its_hidden_states():
         score=lambda hidden: hidden[:, 0],
     )
     session.prefill([0])
-    policy = Grown(grower_of(chains(3)["stop by head"], deterministic=False))
+    policy = chains(3)["stop by head"].policy(deterministic=False)
     with pytest.raises(PlannerError, match="draft: got table, which does not give its hidden"):
         session.step(policy)

@@ -15,12 +15,10 @@ import torch
 from scipy.stats import chi2, ncx2
 
 from planner import Plan
-from planner.policies import GROWERS, grower_of
-from planner.policies.settings import GrownDrafting
+from planner.policies import POLICIES, Drafting, Policy
 from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime import (
     VERIFIERS,
-    Grown,
     Session,
     TableModel,
 )
@@ -61,7 +59,7 @@ def score(hidden: torch.Tensor) -> torch.Tensor:
 def loop_law(
     num_tokens: int,
     rule: Verifier,
-    policy: Callable[[], Grown],
+    policy: Callable[[], Policy],
     num_new: int,
     *,
     whole: bool = False,
@@ -87,9 +85,9 @@ def loop_law(
     return law(decode), autoregressive_law(target, num_new), shapes
 
 
-def made(settings: GrownDrafting, rule: Verifier) -> Callable[[], Grown]:
+def made(settings: Drafting, rule: Verifier) -> Callable[[], Policy]:
     deterministic = VERIFIER_TRAITS[rule.name].deterministic
-    return lambda: Grown(grower_of(settings, deterministic=deterministic))
+    return lambda: settings.policy(deterministic=deterministic)
 
 
 def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
@@ -114,10 +112,11 @@ def test_every_kind_meets_every_verifier_that_it_may():
     every = cases(4, 3, repeating=False) + cases(4, 3, repeating=True)
     pairs = {(case.values[1].kind, case.values[0].name) for case in every}
     growing = {name for name, traits in VERIFIER_TRAITS.items() if traits.grows}
-    for kind in GROWERS:
-        chain = kind in ("stopping", "dynamic", "confident")
+    for kind, policy in POLICIES.items():
+        if not policy.grows:
+            continue
         assert {rule for way, rule in pairs if way == kind} == (
-            set(VERIFIERS) if chain else growing
+            set(VERIFIERS) if policy.grows_chains else growing
         )
 
 
@@ -152,16 +151,16 @@ def test_law_is_the_targets_where_siblings_repeat(rule, settings, num_tokens, nu
     assert distance(got, expected) < EXACT
 
 
-def broken() -> dict[str, tuple[Verifier, Callable[[], Grown]]]:
+def broken() -> dict[str, tuple[Verifier, Callable[[], Policy]]]:
     """(verifier, policy), each with one mistake."""
     honest, few = VERIFIERS["rrsw"], {"num_nodes": 4, "max_children": 2}
     return {
-        "drops unlikely tokens": (honest, lambda: Grown(DropsUnlikely(**few))),
+        "drops unlikely tokens": (honest, lambda: DropsUnlikely(**few)),
         "drops unlikely tokens of chains": (
             VERIFIERS["chain"],
-            lambda: Grown(DropsUnlikely(4, 1)),
+            lambda: DropsUnlikely(4, 1),
         ),
-        "looks at the next token": (honest, lambda: Grown(LooksAhead(**few))),
+        "looks at the next token": (honest, lambda: LooksAhead(**few)),
         "re-ranked, greedy": (Reranked(), made(trees(4, 2)["greedy"], honest)),
         "re-ranked, price": (Reranked(), made(trees(4, 2)["price"], honest)),
     }
@@ -174,7 +173,7 @@ def test_the_exact_check_sees_a_biased_rule(name):
     assert distance(got, expected) > 1e-3
 
 
-def power(rule: Verifier, policy: Callable[[], Grown], num_sequences: int) -> float:
+def power(rule: Verifier, policy: Callable[[], Policy], num_sequences: int) -> float:
     """P(the statistical check sees the bias), from the exact law: the statistic is noncentral
     chi-square, N sum (got - expected)^2 / expected being its noncentrality."""
     got, expected, _ = loop_law(3, rule, policy, 3)
@@ -188,7 +187,7 @@ STATISTICAL = {
     "greedy-rrsw": ("rrsw", trees(6, 3)["greedy"]),
     "threshold-naive": ("naive", trees(6, 3)["threshold"]),
     "price-rrs": ("rrs", trees(6, 3)["price online"]),
-    "adaptive-chain": ("chain", chains(4)["adaptive"]),
+    "heuristic-chain": ("chain", chains(4)["heuristic"]),
 }
 
 

@@ -15,10 +15,10 @@ from transformers import (
 
 from planner import PlannerError, Tree
 from planner.documents.sampling import Sampling
+from planner.policies.fixed import FixedTree
 from runtime import (
     VERIFIERS,
     Session,
-    StaticTree,
     distribution,
 )
 from runtime.heads import (
@@ -101,7 +101,7 @@ def test_a_label_is_the_chance_that_a_decoding_step_accepts_the_token():
     sampling = Sampling(temperature=0.8, top_k=4, top_p=0.97)
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
     prompts, responses = [[1, 0], [2]], [[3, 1, 4, 0], [2, 2, 0, 1, 3]]
-    chain = StaticTree(Tree([-1, 0]))
+    chain = FixedTree(Tree([-1, 0]))
     for text in label_texts(target, draft, prompts, responses, sampling, seed=2):
         for place, (token, label) in enumerate(zip(text.drafts, text.labels, strict=True)):
             before = [*text.prompt, *text.response[:place].tolist()]

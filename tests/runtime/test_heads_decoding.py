@@ -8,7 +8,7 @@ import torch
 from planner import Plan, PlannerError
 from planner.documents.head_card import HeadFile
 from planner.documents.sampling import Sampling
-from planner.policies.settings import StoppingDrafting
+from planner.policies import StoppingDrafting
 from profiler.heads import HeadSettings, make_head
 from runtime import Decoder
 from runtime.heads import file_sha256, save_head

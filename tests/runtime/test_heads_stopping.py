@@ -11,10 +11,10 @@ import torch
 
 from planner import Tree
 from planner.documents.sampling import Sampling
+from planner.policies.fixed import FixedTree
 from runtime import (
     VERIFIERS,
     Session,
-    StaticTree,
     distribution,
 )
 from runtime.heads import AcceptanceHead, label_texts
@@ -231,7 +231,7 @@ def test_a_late_rule_drafts_one_token_more_than_a_prompt_one():
 def test_fixed_lengths_are_the_sessions(length):
     """The runtime's own steps over a static chain, enumerated."""
     target, draft = table(3, seed=0), table(3, seed=1, order=1)
-    policy = StaticTree(Tree(range(-1, length)))
+    policy = FixedTree(Tree(range(-1, length)))
 
     def session(rng):
         run = Session(target, draft, verifier=VERIFIERS["chain"], sampling=SAMPLING, rng=rng)
@@ -263,7 +263,7 @@ def test_at_temperature_0_the_counts_are_the_sessions():
         run.prefill([3, 4, 5])
         discarded = verified = 0
         while (left := 3 + 24 - len(run.tokens)) > 0:
-            record = run.step(StaticTree(Tree(range(-1, length))), max_tokens=left)
+            record = run.step(FixedTree(Tree(range(-1, length))), max_tokens=left)
             discarded += record.num_nodes - 1 - len(record.path)
             verified += 1
         chains = chains_along(

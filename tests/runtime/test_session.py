@@ -8,11 +8,11 @@ import torch
 
 from planner import PlannerError, Tree
 from planner.documents.sampling import Sampling
+from planner.policies.fixed import FixedTree
 from runtime import (
     VERIFIERS,
     HuggingFaceModel,
     Session,
-    StaticTree,
     TableModel,
 )
 from runtime.randomness import seeded_source
@@ -48,7 +48,7 @@ def test_a_step_records_what_it_did(parents):
     assert state.prefill([1, 2, 3]) >= 0
     for _ in range(5):
         before = list(state.tokens)
-        step = state.step(StaticTree(tree))
+        step = state.step(FixedTree(tree))
         assert state.tokens == before + list(step.tokens)
         assert step.num_nodes == tree.num_nodes
         assert step.widths == tuple(tree.widths)
@@ -64,14 +64,14 @@ def test_a_draft_equal_to_the_target_is_always_accepted_at_temperature_zero():
     state = session(*pair(), temperature=0.0)
     state.prefill([5, 6])
     for _ in range(4):
-        assert state.step(StaticTree(Tree([-1, 0, 1, 2]))).ranks == (0, 0, 0)
+        assert state.step(FixedTree(Tree([-1, 0, 1, 2]))).ranks == (0, 0, 0)
 
 
 @pytest.mark.parametrize("rule", VERIFIERS)
 def test_all_rules_are_one_rule_at_temperature_zero(rule):
     """The children are the draft's most probable tokens, not one token and then chance."""
     target, draft = pair(draft_seed=3)
-    tree = StaticTree(Tree([-1, *[0] * 40]))
+    tree = FixedTree(Tree([-1, *[0] * 40]))
     state = session(target, draft, temperature=0.0, rule=rule)
     reference = session(target, draft, temperature=0.0, rule="topk", seed=9)
     for each in (state, reference):
@@ -88,14 +88,14 @@ def test_children_at_temperature_zero_are_the_drafts_most_probable_tokens(rule):
     for num_children, ranks in ((1, ()), (2, ()), (3, (2,)), (9, (2,))):
         state = session(target, draft, temperature=0.0, rule=rule)
         state.prefill([0])
-        assert state.step(StaticTree(Tree([-1, *[0] * num_children]))).ranks == ranks
+        assert state.step(FixedTree(Tree([-1, *[0] * num_children]))).ranks == ranks
 
 
 def test_the_tree_is_cut_to_the_tokens_still_wanted():
     state = session(*pair(), temperature=0.0)
     state.prefill([5, 6])
     for wanted, num_nodes in ((1, 1), (2, 3), (3, 5), (9, 6)):
-        step = state.step(StaticTree(Tree([-1, 0, 0, 1, 1, 3])), max_tokens=wanted)
+        step = state.step(FixedTree(Tree([-1, 0, 0, 1, 1, 3])), max_tokens=wanted)
         assert step.num_nodes == num_nodes
         assert len(step.tokens) <= wanted
 
@@ -114,7 +114,7 @@ def test_nothing_is_drafted_beyond_the_last_position(shorter):
     models = [Counting(torch.zeros(3, 3), max_positions=limits[name]) for name in limits]
     state = session(*models)
     state.prefill([0, 1, 2])
-    chain = StaticTree(Tree([-1, 0, 1, 2, 3]))
+    chain = FixedTree(Tree([-1, 0, 1, 2, 3]))
     while len(state.tokens) <= 8:
         state.step(chain)
     assert max(asked) == 7
@@ -128,7 +128,7 @@ def test_rewinding_and_stepping_again_gives_the_logits_of_a_fresh_start(num_toke
     target, draft = pair(draft_seed=0)
     state = session(target, draft, temperature=0.0)
     state.prefill([1, 2, 3])
-    tree = StaticTree(Tree([-1, 0, 0, 1, 1, 2, 3]))
+    tree = FixedTree(Tree([-1, 0, 0, 1, 1, 2, 3]))
     for _ in range(4):
         state.step(tree)
     decoded = list(state.tokens)
@@ -159,10 +159,10 @@ def test_rewinding_leaves_the_caches_exactly_as_they_were():
     state = session(target, draft)
     state._verifier = Spy()
     state.prefill(list(range(20)))
-    tree = StaticTree(Tree([-1, 0, 0, 1, 2, 2]))
-    lone_root = StaticTree(Tree([-1]))
+    tree = FixedTree(Tree([-1, 0, 0, 1, 2, 2]))
+    lone_root = FixedTree(Tree([-1]))
     tries = []
-    for policy in (tree, lone_root, tree, StaticTree(Tree([-1, 0, 1, 2])), tree):
+    for policy in (tree, lone_root, tree, FixedTree(Tree([-1, 0, 1, 2])), tree):
         seen.clear()
         state.step(policy)
         if policy is tree:
@@ -178,14 +178,14 @@ def test_a_draft_that_fell_behind_reads_what_it_missed():
     state = session(target, draft, temperature=0.0)
     state.prefill([7, 8, 9])
     for _ in range(5):
-        state.step(StaticTree(Tree([-1])))
-    step = state.step(StaticTree(Tree([-1, 0, 1, 2])))
+        state.step(FixedTree(Tree([-1])))
+    step = state.step(FixedTree(Tree([-1, 0, 1, 2])))
     assert step.ranks == (0, 0, 0)  # the draft is the target
 
 
 def test_prefill_starts_over():
     state = session(*pair(), temperature=0.0)
-    tree = StaticTree(Tree([-1, 0, 0, 1]))
+    tree = FixedTree(Tree([-1, 0, 0, 1]))
     state.prefill([7, 8, 9])
     first = [state.step(tree).tokens for _ in range(3)]
     state.prefill([1])
@@ -205,9 +205,9 @@ def test_rewinding_to_nowhere_is_refused(num_tokens):
 def test_a_policy_that_drafts_needs_a_draft_model():
     state = session(pair()[0], None)
     state.prefill([1, 2])
-    state.step(StaticTree(Tree([-1])))
+    state.step(FixedTree(Tree([-1])))
     with pytest.raises(PlannerError, match="draft: got none"):
-        state.step(StaticTree(Tree([-1, 0])))
+        state.step(FixedTree(Tree([-1, 0])))
 
 
 def test_tokens_per_step_of_a_static_tree_are_what_acceptance_by_rank_predicts():
@@ -222,7 +222,7 @@ def test_tokens_per_step_of_a_static_tree_are_what_acceptance_by_rank_predicts()
     state.prefill([0])
     emitted = []
     for _ in range(400):
-        emitted.append(len(state.step(StaticTree(tree)).tokens))
+        emitted.append(len(state.step(FixedTree(tree)).tokens))
         state.rewind(1)
     logits = [
         model.forward(*[torch.tensor([0])] * 2, model.new_cache(0))[0] for model in (target, draft)

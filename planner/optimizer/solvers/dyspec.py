@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...policies.settings import GreedyDrafting, GrownDrafting, ThresholdDrafting
+from ...policies import Drafting, GreedyDrafting, ThresholdDrafting
 from ..growing import GrowthEstimates
 from ..problem import Limits
 
@@ -30,7 +30,7 @@ class DySpecSolver:
     which it seldom is.
     """
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
             return {}  # chains are another solver's
         priced = verifying_threshold(estimates, limits)
@@ -51,7 +51,7 @@ class DySpecSolver:
         sizes = worthwhile_sizes(estimates.verify_ms(limits.max_nodes))
         depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
         budgets = [greedy(size, depth) for size in sizes for depth in depths if depth < size]
-        found: dict[str, GrownDrafting] = {
+        found: dict[str, Drafting] = {
             "greedy": estimates.fastest_of_many(budgets),
             "threshold": estimates.fastest(list(map(threshold, (priced, *THRESHOLDS)))),
         }

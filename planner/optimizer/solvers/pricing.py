@@ -8,7 +8,7 @@ from itertools import product, starmap
 
 import numpy as np
 
-from ...policies.settings import GrownDrafting, PriceDrafting
+from ...policies import Drafting, PriceDrafting
 from ...replay.chance_tables import KNOTS, fitted_tables
 from ..growing import GrowthEstimates
 from ..problem import Limits
@@ -41,7 +41,7 @@ class PriceSolver:
     them with all.
     """
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
             return {}
         base = self._priced_by_costs(estimates, limits)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product, starmap
 
 from ...estimates.step_costs import CHAINS
-from ...policies.settings import (
+from ...policies import (
     ConfidentDrafting,
+    Drafting,
     DynamicDrafting,
-    GrownDrafting,
     StoppingDrafting,
 )
 from ...replay.chance_tables import fitted_tables
@@ -38,7 +38,7 @@ class SpecDecSolver:
     are both good, and what lies between them need not be.
     """
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         lengths = _lengths(limits)
         if not lengths:
             return {}
@@ -53,7 +53,7 @@ class SpecDecSolver:
             every = starmap(stopping, product(scores, (priced, *THRESHOLDS), lengths))
             return estimates.fastest(list(every))
 
-        proposed: dict[str, GrownDrafting] = {"stopping": best(SCORES)}
+        proposed: dict[str, Drafting] = {"stopping": best(SCORES)}
         if head is not None:
             proposed["head"] = best(["head"])
         return proposed
@@ -63,7 +63,7 @@ class SpecDecSolver:
 class AssistedSolver:
     """Hugging Face's assisted generation: as it is by default, and with its heuristic schedule."""
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         longest = min(limits.max_depth, limits.max_nodes - 1)
         if longest < 1:
             return {}
@@ -86,7 +86,7 @@ class TunedAssistedSolver:
     """Hugging Face's assisted generation at its best: how many tokens, and the confidence below
     which one ends a chain."""
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         every = [
             DynamicDrafting(max_depth=length, num_tokens=length, confidence=confidence)
             for length, confidence in product(_lengths(limits), CONFIDENCES)
@@ -98,7 +98,7 @@ class TunedAssistedSolver:
 class ConfidentSolver:
     """The best of llama.cpp's settings: the longest chain, and the confidence that ends one."""
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, GrownDrafting]:
+    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
         every = [
             ConfidentDrafting(max_depth=length, confidence=confidence)
             for length, confidence in product(_lengths(limits), CONFIDENCES)

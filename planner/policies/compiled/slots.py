@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from . import uncounted
 from .memory import Memory
+from .uncounted import uncounted
 
 
 class Heap(NamedTuple):

@@ -1,0 +1,52 @@
+"""Policies that draft one token after the other: what is common to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from .policy import MaxDepth, PolicySettings, Request
+
+
+class ChainSettings(PolicySettings):
+    """A chain that ends when the policy says so, at the latest after `max_depth` tokens."""
+
+    grows_chains: ClassVar[bool] = True
+
+    max_depth: MaxDepth
+
+    @property
+    def most_nodes(self) -> int:
+        return self.max_depth + 1
+
+    @property
+    def most_children(self) -> int:
+        return 1
+
+
+class ChainPolicy:
+    """One child below the last node as long as `_continues`, which a policy sets in `expanded`."""
+
+    num_candidates = 1
+
+    def __init__(self, max_depth: int) -> None:
+        self.num_nodes = max_depth + 1
+        self._limit = max_depth
+        self._max_depth = 0
+        self._depth = 0
+        self._continues = True
+
+    def start(self, max_depth: int) -> None:
+        self._max_depth = min(self._limit, max_depth)
+        self._depth = 0
+        self._continues = True
+
+    def grow(self) -> Sequence[Request]:
+        if not self._continues or self._depth == self._max_depth:
+            return []
+        last = self._depth
+        self._depth += 1
+        return [(last, 1)]
+
+    def verified(self, path: Sequence[int], step_ms: float) -> None:
+        pass
