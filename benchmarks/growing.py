@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from planner.documents.document import write_atomically
 from planner.plans.plan import Plan
-from planner.verifiers.traits import GREEDY_RULE
+from planner.verifiers import GREEDY_VERIFIER
 from profiler import discard_pieces
 from profiler.journal import Journal, Piece
 from runtime.decode import prompt_seed
@@ -181,7 +181,7 @@ def row_of(pair: str, result: Result) -> Row:
     entrant, predicted = timed.entrant, timed.entrant.plan.predicted
     return Row(
         pair, timed.shape, timed.temperature, entrant.name, entrant.plan.drafting.words(),
-        GREEDY_RULE if timed.temperature == 0 else entrant.plan.verifier,
+        GREEDY_VERIFIER if timed.temperature == 0 else entrant.plan.verifier,
         tally.tokens_per_step, None if predicted is None else predicted.tokens_per_step.value,
         tally.passes_per_step,
         result.step_ms, None if predicted is None else predicted.step_ms.value,

@@ -28,7 +28,7 @@ from planner.policies import (
     ThresholdDrafting,
     TreeDrafting,
 )
-from planner.verifiers.traits import GREEDY_RULE
+from planner.verifiers import GREEDY_VERIFIER
 from profiler import ScoringHead, discard_pieces
 from profiler.heads import HeadSettings, make_head
 from runtime import Decoder
@@ -223,7 +223,7 @@ def entrants(profile: Path, temperature: float) -> list[Entrant]:
         for name, candidate in chosen.items()
         if candidate is not None
     ]
-    rule = "rrsw" if temperature else GREEDY_RULE
+    rule = "rrsw" if temperature else GREEDY_VERIFIER
     found += [
         Entrant(
             "dyspec, threshold, best of a grid",

@@ -18,11 +18,11 @@ from tqdm import tqdm
 from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting, Policy, ThresholdDrafting
 from planner.policies.fixed import FixedTree
+from planner.verifiers import VERIFIERS
 from profiler.times.shapes import typical_tree
 from runtime.embedded import load_prompts
 from runtime.randomness import seeded_source
 from runtime.session import Session, StepRecord
-from runtime.verifiers import VERIFIERS
 
 from .regret_times import SHAPES, draft_of, target_of
 

@@ -29,7 +29,7 @@ from planner.optimizer.problem import Estimates, Limits
 from planner.plans.plan import Plan
 from planner.policies.fixed import FixedTree
 from planner.trees.frontier import deep_search
-from planner.verifiers.traits import GREEDY_RULE
+from planner.verifiers import GREEDY_VERIFIER, VERIFIERS, verifier_at
 from profiler import ScoringHead, Settings, measure_profile
 from profiler.journal import Journal
 from profiler.measure import TIMED_VERIFIERS
@@ -39,7 +39,6 @@ from runtime.language_model import LanguageModel
 from runtime.machine import describe_machine
 from runtime.randomness import seeded_source
 from runtime.session import Session
-from runtime.verifiers import VERIFIERS
 
 SHAPES = ("", "25M", "100M")
 TEMPERATURES = (0.0, 0.6, 1.0)
@@ -76,8 +75,7 @@ class Choice:
         """Of a plan with a fixed tree."""
         if not plan.speculates:
             return cls.alone()
-        rule = GREEDY_RULE if plan.sampling.temperature == 0 else plan.verifier
-        return cls(rule, plan.tree)
+        return cls(verifier_at(plan.verifier, plan.sampling).name, plan.tree)
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> Choice:
@@ -298,12 +296,12 @@ def grid(profile: Profile, temperature: float) -> list[Choice]:
     choices = [Choice.alone()]
     costs = step_costs(profile)
     for entry in profile.acceptance:
-        rule = GREEDY_RULE if temperature == 0 else entry.verifier
         if entry.sampling.temperature != temperature:
             continue
+        rule = verifier_at(entry.verifier, entry.sampling).name
         if entry.verifier == "chain":
             choices += [Choice(rule, Tree(list(range(-1, n)))) for n in GRID_CHAINS]
-        if entry.verifier not in (GRID_RULES if temperature else [GREEDY_RULE]):
+        if entry.verifier not in (GRID_RULES if temperature else [GREEDY_VERIFIER]):
             continue
         evidence = recorded(profile, entry)
         for size, depth in product(GRID_SIZES, GRID_DEPTHS):

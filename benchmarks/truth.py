@@ -32,11 +32,10 @@ from planner.documents.tree import Tree
 from planner.estimates.evidence import Traces
 from planner.plans.plan import Plan, TreeDrafting
 from planner.trees.frontier import deep_search
-from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from planner.verifiers import GREEDY_VERIFIER, VERIFIERS
 from profiler import discard_pieces
 from profiler.acceptance import acceptance_entries, measure_acceptance, trace_texts
 from profiler.journal import Journal, Piece
-from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
 
@@ -160,7 +159,7 @@ def fitting_tree(evidence: Traces, case: Case) -> Tree:
     """The best tree of the case's size for the acceptance that holds inside it."""
     law = evidence.law
     for _ in range(REWEIGHTINGS):
-        law = law.limited(VERIFIER_TRAITS[case.verifier].max_children)
+        law = law.limited(VERIFIERS[case.verifier].max_children)
         tree = deep_search(law, case.num_nodes, MAX_DEPTH)
         assert tree is not None
         law = evidence.law_inside(tree)
@@ -349,8 +348,8 @@ def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[Case]:
     """At temperature 0 all verifiers are one rule; chains longer than `MAX_DEPTH` are left out."""
     cases = []
     for pair, temperature in product(pairs, TEMPERATURES):
-        for verifier in verifiers if temperature else [GREEDY_RULE]:
-            longest = MAX_DEPTH + 1 if VERIFIER_TRAITS[verifier].max_children == 1 else max(SIZES)
+        for verifier in verifiers if temperature else [GREEDY_VERIFIER]:
+            longest = MAX_DEPTH + 1 if VERIFIERS[verifier].max_children == 1 else max(SIZES)
             cases += [Case(pair, temperature, verifier, n) for n in SIZES if n <= longest]
     return cases
 
@@ -359,7 +358,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_outputs(parser)
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
-    parser.add_argument("--verifier", choices=TRACERS, action="append", help="likewise")
+    parser.add_argument("--verifier", choices=VERIFIERS, action="append", help="likewise")
     parser.add_argument("--num-tokens", type=int, default=128)
     parser.add_argument("--num-repeats", type=int, default=6, help="texts per prompt at most")
     parser.add_argument(
@@ -369,7 +368,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
     arguments = parser.parse_args()
     rows = compare(
-        all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(TRACERS)),
+        all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(VERIFIERS)),
         num_tokens=arguments.num_tokens,
         num_repeats=arguments.num_repeats,
         precision=arguments.precision,

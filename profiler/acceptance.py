@@ -9,14 +9,14 @@ import torch
 
 from planner.documents.profile import Acceptance, PromptAcceptance
 from planner.documents.sampling import Sampling
-from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS, verifier_at
 from runtime.language_model import LanguageModel
 from runtime.sampling import distribution
 
 from .journal import Piece
 from .optimum import Optimum
 from .texts import sample_continuations
-from .traces import TRACERS, Traces
+from .traces import Traces, traced
 
 
 def measure_acceptance(
@@ -38,7 +38,7 @@ def measure_acceptance(
     optimum = Optimum()
     piece = trace_texts(
         target, draft, prompts, texts, sampling,
-        verifiers=list(TRACERS), num_ranks=num_ranks, seed=seed, optimum=optimum,
+        verifiers=list(VERIFIERS), num_ranks=num_ranks, seed=seed, optimum=optimum,
     )  # fmt: skip
     return piece | optimum.piece()
 
@@ -60,29 +60,29 @@ def trace_texts(
     optimum  collects the best acceptance possible at the same positions, where the target samples
 
     Returns the arrays "num_positions" int64 [prompts], "texts" int64 [their sum], the texts one
-    after the other, and, for each rule traced, "RULE/expected" and "RULE/emitted", float32 [sum of
-    num_positions, num_columns], for as many ranks as the rule serves up to `num_ranks`.  At
-    temperature 0 the one rule is `GREEDY_RULE`.
+    after the other, and, for each verifier traced, "NAME/expected" and "NAME/emitted", float32
+    [sum of num_positions, num_columns], for as many ranks as it serves up to `num_ranks`.  At
+    temperature 0 the one verifier is `GREEDY_VERIFIER`.
     """
-    rules = [GREEDY_RULE] if sampling.temperature == 0 else list(verifiers)
+    decoding = list(dict.fromkeys(verifier_at(name, sampling) for name in verifiers))
     rng = torch.Generator(target.device).manual_seed(seed)
-    traces: dict[str, list[Traces]] = {rule: [] for rule in rules}
+    traces: dict[str, list[Traces]] = {verifier.name: [] for verifier in decoding}
     for prompt, text in zip(prompts, texts, strict=True):
         p, q = distributions_along(target, draft, prompt, text, sampling)
         emitted = torch.tensor(text, device=p.device)
-        for rule in rules:
-            traces[rule].append(TRACERS[rule](p, q, emitted, num_ranks, rng))
-        # at temperature 0 the greedy rule is itself the best there is
-        if optimum is not None and sampling.temperature > 0:
+        for verifier in decoding:
+            traces[verifier.name].append(traced(verifier, (p, q), emitted, num_ranks, rng))
+        # where decoding is greedy, its verifier is itself the best there is
+        if optimum is not None and not sampling.is_greedy:
             optimum.add(p, q)
     piece = {
         "num_positions": np.array([len(text) for text in texts]),
         "texts": np.array([token for text in texts for token in text]),
     }
-    for rule, rows in traces.items():
+    for name, rows in traces.items():
         for field in Traces._fields:
             stacked = torch.cat([getattr(row, field) for row in rows])
-            piece[f"{rule}/{field}"] = stacked.cpu().numpy()
+            piece[f"{name}/{field}"] = stacked.cpu().numpy()
     return piece
 
 
@@ -95,22 +95,20 @@ def texts_of(piece: Piece) -> list[list[int]]:
 def acceptance_entries(
     piece: Piece, sampling: Sampling
 ) -> tuple[list[Acceptance], dict[str, np.ndarray]]:
-    """The profile's entries for the rules that were traced, and the arrays they name."""
+    """The profile's entries for the verifiers that were traced, and the arrays they name."""
     entries, arrays = [], {}
-    for verifier in TRACERS:
-        rule = GREEDY_RULE if sampling.temperature == 0 else verifier
-        if f"{rule}/expected" not in piece:
+    for verifier in VERIFIERS:
+        decoding = verifier_at(verifier, sampling)
+        expected = piece.get(f"{decoding.name}/expected")
+        if expected is None:
             continue
-        names = {
-            field: f"{str(sampling).replace(' ', ',')}/{rule}/{field}" for field in Traces._fields
-        }
+        prefix = f"{str(sampling).replace(' ', ',')}/{decoding.name}"
+        names = {field: f"{prefix}/{field}" for field in Traces._fields}
         for field, name in names.items():
-            arrays[name] = piece[f"{rule}/{field}"]
-        by_prompt = np.split(
-            piece[f"{rule}/expected"].astype(np.float64), np.cumsum(piece["num_positions"])[:-1]
-        )
-        by_rank_alone = VERIFIER_TRAITS[rule].by_rank_alone
-        num_columns = piece[f"{rule}/expected"].shape[1]
+            arrays[name] = piece[f"{decoding.name}/{field}"]
+        by_prompt = np.split(expected.astype(np.float64), np.cumsum(piece["num_positions"])[:-1])
+        by_rank_alone = decoding.by_rank_alone
+        num_columns = expected.shape[1]
         num_ranks = num_columns if by_rank_alone else Acceptance.ranks_in(num_columns)
         entries.append(
             Acceptance(
@@ -147,7 +145,6 @@ def distributions_along(
         logits = model.forward(tokens.to(model.device), positions, cache, num_logits=len(text)).to(
             target.device
         )
-        plain = model is draft and sampling.temperature == 0
-        rule = Sampling(temperature=1.0) if plain else sampling
-        distributions.append(distribution(logits, rule))
+        own = sampling.of_draft if model is draft else sampling
+        distributions.append(distribution(logits, own))
     return distributions[0], distributions[1]

@@ -19,6 +19,7 @@ from planner.documents.head_card import HeadFile
 from planner.documents.profile import Acceptance, Profile, Replay
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs
+from planner.verifiers import VERIFIERS
 from runtime.heads import AcceptanceHead
 from runtime.language_model import LanguageModel
 from runtime.machine import describe_execution, describe_machine
@@ -40,9 +41,8 @@ from .times.sweeps import (
     CostRounds,
     CostSweeps,
 )
-from .traces import TRACERS
 
-TIMED_VERIFIERS = ("rrsw", *(name for name in TRACERS if name != "rrsw"))
+TIMED_VERIFIERS = ("rrsw", *(name for name in VERIFIERS if name != "rrsw"))
 """The rule that everything is timed with, and the others, of which only the walks are, at a few
 sizes."""
 
@@ -253,7 +253,7 @@ def _identity(
 ) -> dict[str, object]:
     """Everything that a piece depends on."""
     return {
-        "rules": list(TRACERS),
+        "rules": list(VERIFIERS),
         "grid": asdict(CostGrid.up_to(settings.max_nodes, target.vocab_size)),
         "repeated": [SMALL_SIZES, NUM_SMALL],
         "growing": [powers_of_two(settings.max_nodes), chain_sizes(settings.max_nodes)],

@@ -8,9 +8,13 @@ from torch import Tensor
 
 from planner.documents.profile import OptimalAcceptance, PromptOptimum
 from planner.documents.sampling import Sampling
+from planner.verifiers.transport_rows import (
+    MIN_ROWS,
+    optimal_with_replacement,
+    optimal_without_replacement,
+)
 
 from .journal import Piece
-from .traces.optimal import MIN_ROWS, optimal_with_replacement, optimal_without_replacement
 
 NUM_CHILDREN = 8
 """The most children of one node that the optimum is computed for."""

@@ -1,5 +1,7 @@
 """Espalier's runtime: carries a plan out on two language models and reports what it measured."""
 
+from planner.verifiers import VERIFIERS, Verifier
+
 from .decode import Decoder, Generation, decode_prompts
 from .language_model import LanguageModel
 from .loading import load_model, load_tokenizer
@@ -8,7 +10,6 @@ from .randomness import Source, TorchSource
 from .sampling import distribution
 from .session import Session, StepRecord
 from .table import TableModel
-from .verifiers import VERIFIERS, Verifier
 
 __all__ = [
     "VERIFIERS",

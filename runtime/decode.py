@@ -14,6 +14,7 @@ from planner.documents.document import PlannerError
 from planner.plans.plan import Plan
 from planner.plans.report import Report
 from planner.policies import TreeDrafting
+from planner.verifiers import VERIFIERS
 
 from .inputs import (
     check_length,
@@ -26,7 +27,6 @@ from .models import as_language_model
 from .randomness import Source, seeded_source
 from .reports import Run, report_of
 from .session import Score, Session
-from .verifiers import VERIFIERS
 
 WARM_UP_TOKENS = 8
 

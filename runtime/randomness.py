@@ -8,51 +8,21 @@ and so compute the exact law of anything built on these primitives.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from planner.documents.document import PlannerError
+from planner.verifiers.verifier import Source, source_of
 from tree_kernels.successive import by_inversion, by_race
+
+__all__ = ["BELOW_ONE", "BLOCK", "Source", "TorchSource", "seeded_source", "source_of"]
 
 BLOCK = 64
 """Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""
 
 BELOW_ONE = 1.0 - 2.0**-50
 """Keeps u * total below total in float64, so that inversion never runs past the last token."""
-
-
-class Source(Protocol):
-    """Where random decisions come from."""
-
-    def categorical(self, probs: Tensor) -> Tensor:
-        """One token a row.
-
-        probs  float [..., V]  >= 0, not all zero; need not sum to 1
-
-        Returns int64 [...].
-        """
-        ...
-
-    def without_replacement(self, probs: Tensor, k: int) -> Tensor:
-        """k different tokens a row, in the order drawn.
-
-        probs  float [w, V]  >= 0, no row all zero; need not sum to 1
-        k      1 <= k <= V
-
-        Each draw is from what is left, renormalised; where nothing is left, uniform over the
-        tokens not drawn yet.  Returns int64 [w, k].
-        """
-        ...
-
-    def with_replacement(self, probs: Tensor, k: int) -> Tensor:
-        """k independent tokens a row: probs float [w, V], as above.  Returns int64 [w, k]."""
-        ...
-
-    def accept(self, share: float, total: float) -> bool:
-        """True with probability min(1, share / total), without dividing (0/0 is False)."""
-        ...
 
 
 @dataclass
@@ -106,9 +76,10 @@ def _checked(drawn: Tensor) -> Tensor:
     return drawn
 
 
-def source_of(rng: torch.Generator | Source) -> Source:
-    """`rng` itself, or the source that draws from a bare generator."""
-    return TorchSource(rng) if isinstance(rng, torch.Generator) else rng
+@source_of.register
+def _(rng: torch.Generator) -> Source:
+    """Verifiers take a bare generator as well."""
+    return TorchSource(rng)
 
 
 def seeded_source(seed: int, device: torch.device) -> TorchSource:

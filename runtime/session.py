@@ -14,7 +14,7 @@ from torch import Tensor
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from planner.policies import Policy, Request
-from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from planner.verifiers import Verifier, verifier_at
 
 from .cache import RowCache
 from .candidates import shown
@@ -22,7 +22,6 @@ from .draft_tree import CandidateTree, DraftTree, Room
 from .language_model import HiddenModel, LanguageModel
 from .randomness import Source
 from .sampling import distribution
-from .verifiers import VERIFIERS, Verifier
 
 Score = Callable[[Tensor], Tensor]
 """Last hidden states of the draft, float [w, H], to P(the token there is accepted), float [w]."""
@@ -88,9 +87,8 @@ class Session:
         self.rng = rng
         self.tokens: list[int] = []
         self.max_positions = min(m.max_positions for m in (target, draft) if m is not None)
-        greedy = sampling.temperature == 0
         self._sampling = sampling
-        self._draft_sampling = Sampling(temperature=1.0) if greedy else sampling
+        self._draft_sampling = sampling.of_draft
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
         self.score = score
@@ -100,9 +98,8 @@ class Session:
 
     def use(self, verifier: Verifier) -> None:
         """Sample and verify with `verifier` from the next step on; at temperature 0 with
-        `GREEDY_RULE`, whatever is asked for."""
-        greedy = self._sampling.temperature == 0
-        self._verifier = VERIFIERS[GREEDY_RULE] if greedy else verifier
+        `GREEDY_VERIFIER`, whatever is asked for."""
+        self._verifier = verifier_at(verifier, self._sampling)
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int]) -> float:
@@ -216,7 +213,7 @@ class Session:
         logits, score = self._scored_logits(tree, nodes)
         draft_probs = distribution(logits, self._draft_sampling)
         candidates = self._verifier.sample(draft_probs, policy.num_candidates, self.rng)
-        distinct = VERIFIER_TRAITS[self._verifier.name].distinct
+        distinct = self._verifier.distinct
         seen = shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
         tree.draw(nodes, draft_probs, seen.tokens)
         return seen.drawn, seen.features

@@ -11,9 +11,8 @@ from planner.documents.sampling import Sampling
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.optimizer.grading import grade
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS
 from profiler import Settings, measure_profile
-from profiler.traces import TRACERS
 from runtime import TableModel, decode_prompts
 
 V, NUM_TOKENS = 6, 24
@@ -41,7 +40,7 @@ def profile():
     return measure_profile(*pair(), rng.integers(V, size=(200, 4)).tolist(), settings)
 
 
-CASES = [(0.0, "topk"), (0.0, "rrsw"), *((1.0, verifier) for verifier in TRACERS)]
+CASES = [(0.0, "topk"), (0.0, "rrsw"), *((1.0, verifier) for verifier in VERIFIERS)]
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -49,7 +48,7 @@ CASES = [(0.0, "topk"), (0.0, "rrsw"), *((1.0, verifier) for verifier in TRACERS
 def test_predicted_tokens_per_step_are_measured(profile, name, temperature, verifier):
     """Fresh prompts, the same lengths: within 5 standard errors of both sides together."""
     tree = TREES[name]
-    if tree.num_children.max() > (VERIFIER_TRAITS[verifier].max_children or V):
+    if tree.num_children.max() > (VERIFIERS[verifier].max_children or V):
         pytest.skip("serves fewer children")
     (entry,) = (
         each

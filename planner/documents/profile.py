@@ -170,6 +170,11 @@ class OptimalAcceptance(Part):
     num_children: Count = Field(description="the most that it was computed for")
     prompts: list[PromptOptimum] = Field(min_length=1)
 
+    @property
+    def law(self) -> str:
+        """How the children are drawn, in the words of the verifiers that draw them so."""
+        return "independent" if self.replacement else "without replacement"
+
     def mean(self) -> np.ndarray:
         """float64 [num_children]: for 1 child and more, every position weighing the same."""
         weights = [prompt.num_positions for prompt in self.prompts]

@@ -22,7 +22,7 @@ from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile, family_columns
 from ..documents.tree import Tree
-from ..verifiers.traits import VERIFIER_TRAITS
+from ..verifiers import VERIFIERS
 from .bootstrap import differ, interval, resamples
 from .law import AcceptanceLaw
 
@@ -253,9 +253,9 @@ def recorded(profile: Profile, entry: Acceptance) -> Traces | PromptMeans:
     """The best evidence the profile holds for one of its acceptance entries."""
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.int64)
     traces = profile.traces(entry)
-    traits = VERIFIER_TRAITS.get(entry.verifier)
-    # at temperature 0 the rule is another, which guarantees nothing
-    falls = entry.sampling.temperature > 0 and traits is not None and traits.non_increasing
+    verifier = VERIFIERS.get(entry.verifier)
+    # at temperature 0 the verifier is another, which guarantees nothing
+    falls = not entry.sampling.is_greedy and verifier is not None and verifier.non_increasing
     if traces is None:
         means = np.array([prompt.acceptance for prompt in entry.prompts], np.float64)
         means = _substochastic(means, entry)

@@ -13,7 +13,7 @@ from ..optimizer.choice import rank_candidates, sampling_at
 from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
-from ..verifiers.traits import GREEDY_RULE
+from ..verifiers import verifier_at
 from .settings import Schedule
 from .ways import Way
 
@@ -169,7 +169,7 @@ class Task:
         return Choice(way, self._plan(way, best.drafting, best.predicted))
 
     def _rule(self, way: Way) -> str:
-        return GREEDY_RULE if self.plan.sampling.temperature == 0 else way.verifier
+        return verifier_at(way.verifier, self.plan.sampling).name
 
     def _is_known(self, way: Way) -> bool:
         """Did the profile measure what this way is graded by?"""

@@ -15,9 +15,7 @@ from ..policies import (
     DynamicDrafting,
     TreeDrafting,
 )
-
-PLAIN_WITH_ONE_CHILD = {"chain", "rrs", "rrsw", "kseq", "spechub", "lookahead"}
-"""Verifiers that are plain speculative sampling where no node has two children."""
+from ..verifiers import VERIFIERS
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,8 @@ class Way:
         """Is its verification the same as that of `verifier`, too?"""
         if temperature == 0 or verifier == self.verifier:
             return True
-        return drafting.most_children == 1 and {verifier, self.verifier} <= PLAIN_WITH_ONE_CHILD
+        plain = (VERIFIERS[name].plain_with_one_child for name in (verifier, self.verifier))
+        return drafting.most_children == 1 and all(plain)
 
     def timed(self, candidate: Candidate, costs: StepCosts) -> Candidate | None:
         """`candidate` at the time that it takes the engine to draft it; None where such passes were

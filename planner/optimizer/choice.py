@@ -28,7 +28,7 @@ from ..estimates.step_costs import StepCosts, step_costs
 from ..plans.plan import MadeFrom, Plan
 from ..policies import Drafting
 from ..replay.replays import Replays, replays_of
-from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from ..verifiers import GREEDY_VERIFIER, VERIFIERS, verifier_at
 from .certificate import upper_bound
 from .grading import Candidate, grade, grade_grown
 from .growing import GrowingSolver, GrowthEstimates, costs_of
@@ -197,14 +197,14 @@ def contests(
     fixed, growing = _solvers(solver)
     held = []
     for entry in _entries(profile, sampling, verifier):
-        rule = GREEDY_RULE if sampling.temperature == 0 else entry.verifier
-        costs = step_costs(profile, verifier=rule, batch_size=batch_size, context=context)
+        decoding = verifier_at(entry.verifier, sampling).name
+        costs = step_costs(profile, verifier=decoding, batch_size=batch_size, context=context)
         limits = _limits(costs, max_nodes, max_depth)
         evidence = recorded(profile, entry)
         doing(f"fixed trees, {entry.verifier}")
         graded = _graded(fixed or SOLVERS, entry.verifier, evidence, costs, limits)
         contest = Contest(entry.verifier, evidence, costs, limits, graded)
-        if growing and VERIFIER_TRAITS[entry.verifier].grows:
+        if growing and VERIFIERS[entry.verifier].grows:
             replays = replays_of(profile, sampling, entry.verifier)
             if replays is not None and replays.num_texts > 1:
                 contest = _with_grown(contest, growing, replays, doing)
@@ -315,7 +315,7 @@ def _proposed(
     doing: Callable[[str], object],
 ) -> dict[tuple[str, str], Drafting]:
     """By solver and name, from some texts."""
-    most = VERIFIER_TRAITS[contest.verifier].max_children or MOST_CHILDREN
+    most = VERIFIERS[contest.verifier].max_children or MOST_CHILDREN
     drafting = [c for c in contest.candidates if c.speculates] or contest.candidates
     estimates = GrowthEstimates(
         replays=texts,
@@ -332,8 +332,8 @@ def _proposed(
 
 
 def _nothing_to_play(profile: Profile, sampling: Sampling, solver: str, verifier: str) -> str:
-    if verifier != "auto" and not VERIFIER_TRAITS[verifier].grows:
-        growing = ", ".join(name for name, traits in VERIFIER_TRAITS.items() if traits.grows)
+    if verifier != "auto" and not VERIFIERS[verifier].grows:
+        growing = ", ".join(name for name, each in VERIFIERS.items() if each.grows)
         return (
             f"verifier: got {verifier!r}, which cannot serve trees that grow while they are "
             f"drafted (solver {solver!r}); choose one of {growing}, or another solver"
@@ -348,7 +348,7 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, solver: str, verifier
 
 def _law(law: AcceptanceLaw, verifier: str) -> AcceptanceLaw:
     """`law` for as many children as the verifier serves."""
-    return law.limited(VERIFIER_TRAITS[verifier].max_children)
+    return law.limited(VERIFIERS[verifier].max_children)
 
 
 def _order(candidate: Candidate) -> tuple[float, bool, int, bool, str, str, str]:
@@ -356,7 +356,7 @@ def _order(candidate: Candidate) -> tuple[float, bool, int, bool, str, str, str]
         -candidate.tokens_per_ms,
         candidate.grows,
         candidate.drafting.most_nodes,
-        not VERIFIER_TRAITS[candidate.verifier].deterministic,
+        not VERIFIERS[candidate.verifier].deterministic,
         candidate.verifier,
         candidate.solver,
         candidate.drafting.model_dump_json(),
@@ -381,10 +381,10 @@ def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accept
     known = {
         entry.verifier: entry
         for entry in reversed(profile.acceptance)  # the first of a kind stands
-        if entry.sampling == sampling and entry.verifier in VERIFIER_TRAITS
+        if entry.sampling == sampling and entry.verifier in VERIFIERS
     }
-    if verifier == "auto" and sampling.temperature == 0 and GREEDY_RULE in known:
-        return [known[GREEDY_RULE]]  # which all rules are there
+    if verifier == "auto" and sampling.is_greedy and GREEDY_VERIFIER in known:
+        return [known[GREEDY_VERIFIER]]  # which all verifiers are there
     if verifier == "auto" and known:
         return [known[name] for name in sorted(known)]
     if verifier in known:

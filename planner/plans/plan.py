@@ -19,7 +19,7 @@ from ..documents.origin import Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
 from ..policies import Drafting, Policy, TreeDrafting
-from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from ..verifiers import VERIFIERS, verifier_at
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -99,17 +99,17 @@ class Plan(Document):
 
     @model_validator(mode="after")
     def _drafting_fits_verifier(self) -> Self:
-        traits = VERIFIER_TRAITS.get(self.verifier)
-        if traits is None:
-            raise ValueError(f"verifier one of {', '.join(VERIFIER_TRAITS)}, not {self.verifier!r}")
+        verifier = VERIFIERS.get(self.verifier)
+        if verifier is None:
+            raise ValueError(f"verifier one of {', '.join(VERIFIERS)}, not {self.verifier!r}")
         most = self.drafting.most_children
-        if traits.max_children is not None and most > traits.max_children:
+        if verifier.max_children is not None and most > verifier.max_children:
             raise ValueError(
-                f"at most {traits.max_children} children a node for verifier {self.verifier!r}, "
+                f"at most {verifier.max_children} children a node for verifier {self.verifier!r}, "
                 f"not {most}"
             )
-        if self.grows and most > 1 and not traits.grows:
-            growing = ", ".join(name for name, each in VERIFIER_TRAITS.items() if each.grows)
+        if self.grows and most > 1 and not verifier.grows:
+            growing = ", ".join(name for name, each in VERIFIERS.items() if each.grows)
             raise ValueError(
                 f"a verifier whose siblings can be drawn one at a time ({growing}) for trees that "
                 f"grow while they are drafted, not {self.verifier!r}"
@@ -147,8 +147,8 @@ class Plan(Document):
 
     def policy(self) -> Policy:
         """The policy that carries the drafting out, at the start of a text."""
-        verifier = GREEDY_RULE if self.sampling.temperature == 0 else self.verifier
-        return self.drafting.policy(deterministic=VERIFIER_TRAITS[verifier].deterministic)
+        verifier = verifier_at(self.verifier, self.sampling)
+        return self.drafting.policy(deterministic=verifier.deterministic)
 
     @property
     def speculates(self) -> bool:

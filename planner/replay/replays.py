@@ -25,12 +25,9 @@ from ..documents.sampling import Sampling
 from ..estimates.bootstrap import resamples
 from ..estimates.step_costs import StepCosts, Time
 from ..policies import Drafting, TreeDrafting
-from ..verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from ..verifiers import VERIFIERS, verifier_at
 from .recorded import Recorded, Tally
 from .rounds import PLAYED, play, play_tree
-
-SHARED = {"chain": "rrsw"}
-"""Rules that are another one with a single child: whose recorded trees serve them too."""
 
 
 @dataclass(frozen=True)
@@ -214,9 +211,10 @@ class Played:
 
 def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays | None:
     """The recorded trees that serve `verifier` under `sampling`; None where there are none."""
-    rule = GREEDY_RULE if sampling.temperature == 0 else SHARED.get(verifier, verifier)
+    decoding = verifier_at(verifier, sampling)
+    recorded_as = decoding.recorded_as or decoding.name
     for entry in profile.replays:
-        if entry.sampling == sampling and entry.verifier == rule:
+        if entry.sampling == sampling and entry.verifier == recorded_as:
             return _loaded(profile, entry)
     return None
 
@@ -253,7 +251,7 @@ def _loaded(profile: Profile, entry: Replay) -> Replays:
             features=features.astype(np.float64),
             path=np.ascontiguousarray(path),
         ),
-        deterministic=VERIFIER_TRAITS[entry.verifier].deterministic,
+        deterministic=VERIFIERS[entry.verifier].deterministic,
         head=entry.head,
     )
 

@@ -10,10 +10,7 @@ import numpy as np
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, OptimalAcceptance, Profile
 from ..estimates.bootstrap import interval, resamples
-from ..verifiers.rates import COUPLINGS
-
-_REPLACEMENT = {"independent": True, "without replacement": False}
-"""By law of the children; for other laws no optimum is recorded."""
+from ..verifiers import VERIFIERS
 
 
 def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
@@ -31,12 +28,11 @@ def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
 
 def optimum(profile: Profile, entry: Acceptance) -> OptimalAcceptance | None:
     """The bound for children drawn as this entry's verifier draws them; None: not recorded."""
-    if entry.sampling.temperature == 0:
+    if entry.sampling.is_greedy:
         return None  # there the children are not drawn
-    coupling = COUPLINGS.get(entry.verifier)
-    replacement = _REPLACEMENT.get(coupling.law) if coupling else None
+    law = VERIFIERS[entry.verifier].law if entry.verifier in VERIFIERS else None
     for recorded in profile.optimal:
-        if recorded.sampling == entry.sampling and recorded.replacement == replacement:
+        if recorded.sampling == entry.sampling and recorded.law == law:
             return recorded
     return None
 

@@ -9,7 +9,7 @@ from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
-from ..verifiers.traits import GREEDY_RULE
+from ..verifiers import GREEDY_VERIFIER
 
 if TYPE_CHECKING:
     from ..optimizer.grading import Candidate
@@ -64,13 +64,13 @@ def contenders(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def _entries(profile: Profile, sampling: Sampling) -> list[Acceptance]:
-    """One per verifier, in the profile's order; where all verifiers are one rule, only that."""
+    """One per verifier, in the profile's order; where all verifiers are one, only that."""
     kept: dict[str, Acceptance] = {}
     for entry in profile.acceptance:
         if entry.sampling == sampling:
             kept.setdefault(entry.verifier, entry)
-    if sampling.temperature == 0 and GREEDY_RULE in kept:
-        return [kept[GREEDY_RULE]]
+    if sampling.is_greedy and GREEDY_VERIFIER in kept:
+        return [kept[GREEDY_VERIFIER]]
     return list(kept.values())
 
 

@@ -12,7 +12,7 @@ from ..optimizer.solvers.dyspec import verifying_threshold
 from ..optimizer.solvers.specdecpp import stopping_threshold
 from ..plans.plan import Plan
 from ..replay.replays import replays_of
-from ..verifiers.traits import GREEDY_RULE
+from ..verifiers import verifier_at
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
         return None
     costs = step_costs(
         profile,
-        verifier=GREEDY_RULE if plan.sampling.temperature == 0 else plan.verifier,
+        verifier=verifier_at(plan.verifier, plan.sampling).name,
         batch_size=plan.made_from.batch_size,
         context=plan.made_from.context,
     ).growing()

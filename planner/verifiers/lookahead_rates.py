@@ -1,26 +1,8 @@
-"""How often does pair look-ahead rejection accept each child?
+"""How often does pair look-ahead rejection accept each child?  Compiled; see `LookAhead`.
 
-Children are drawn without replacement and verified two at a time, (a, y), with the residual target
-R and the shrinking draft D.  The first keeps its best possible rate, sum min(R, D); *how* it is
-rejected is decided by what the second is good for.  In what follows
-
-    u = (R - D)+   what the target still lacks      e = (D - R)+   what of D must be rejected
-    a is drawn with chance D(a), then y with chance A(a) S(y) / D(a):  A = D / (1 - D), S = D.
-    (If all of D lies on a, y is drawn evenly from the untried: A(a) = 1, S even, none on a.)
-
-Where e(a) > 0, y is accepted with chance give(a) take(y) before a is looked at; otherwise a is
-accepted with chance R(a) / (D(a) - A(a) give(a) K), and if not, both are rejected.  With
-Z = sum of A give and K = sum of S take:
-
-    a is accepted on min(R, D)(a), as it should;      this needs  A(a) give(a) K <= e(a)
-    y is accepted on S(y) take(y) Z, in all Z K;      this needs  S(y) take(y) Z <= u(y)
-    a is rejected on e(a) - A(a) give(a) K, then y in proportion to S(y) (1 - give(a) take(y))
-    R becomes norm(u - S take Z), the same whatever was rejected, so that the output follows p.
-
-Water-filling makes both as large as the needs allow: from K = 1, eight sweeps of
-give = min(1, e / (A K)), Z, take = min(1, u / (S Z)), K.  From sweep to sweep K falls and Z rises,
-so that the first need, met with the last K but one, is met with the last.  A last child without a
-partner is verified by recursive rejection.
+The names are those of its docstring: u, e, A, S, give, take, Z and K.  This is the exact twin of
+`LookAhead.masses`: no single precision anywhere, and every path of rejected pairs where they are
+few.
 """
 
 from __future__ import annotations
@@ -28,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .lookahead import SWEEPS
 from .rejected_paths import (
     MAX_ENUMERATED,
     draw,
@@ -35,8 +18,6 @@ from .rejected_paths import (
     mean_and_error,
     path_uniforms,
 )
-
-_SWEEPS = 8
 
 
 def lookahead_rates(
@@ -150,7 +131,7 @@ def _fill_handover(  # type: ignore[no-untyped-def]
     give[:] = 0.0
     take[:] = 0.0
     given, taken = 0.0, 1.0
-    for _ in range(_SWEEPS):
+    for _ in range(SWEEPS):
         given = 0.0
         for a in range(vocabulary):
             if share[a] > 0.0:

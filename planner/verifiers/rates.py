@@ -1,46 +1,25 @@
 """How often is each child accepted, for given target and draft distributions?
 
-A verifier pairs a way to sample children with a way to verify them; here is what each yields at one
-node, computed rather than counted.  The table below has one row per verifier.
+Arguments are checked here, once and for every verifier; what each accepts at one node, computed
+rather than counted, stands in its class (`Verifier.rates`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..documents.arguments import count, distributions, numbers
 from ..documents.document import PlannerError
-from .closed_forms import (
-    chain_rates,
-    kseq_rates,
-    naive_rates,
-    rrs_rates,
-)
-from .lookahead_rates import lookahead_rates
-from .rrsw_rates import rrsw_rates
-from .spechub_rates import spechub_rates
+from . import verifier_named
 from .transport import bound
-
-Rates = Callable[[np.ndarray, np.ndarray, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-"""(p [P, V], q [P, V], num_children, rng) -> (rates, standard errors), float64 [P, num_children]"""
 
 _DEFAULT_SEED = 0
 _CHUNK = 1 << 20
 """Numbers of p that are worked on at a time: some ten arrays of 8 MB."""
-
-
-@dataclass(frozen=True)
-class Coupling:
-    """One verifier at one node."""
-
-    rates: Rates
-    law: Literal["independent", "without replacement", "top", "hub"]
-    """How the children are drawn; all but "independent" draw no token twice."""
-    max_children: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +38,7 @@ def acceptance_rates(
     """P(the child of rank r is the accepted one), for each pair of distributions.
 
     p, q          float [..., V]  target and draft, as processed for sampling
-    verifier      a name in COUPLINGS.  All are exact, but for "rrsw" and "lookahead" beyond the
+    verifier      a name in `VERIFIERS`.  All are exact, but for "rrsw" and "lookahead" beyond the
                   first two ranks: these depend on which tokens were rejected.  All paths of
                   rejected tokens are enumerated where that is cheap (V^num_children up to a
                   million), else 32 are sampled, and the mean is unbiased.
@@ -70,6 +49,11 @@ def acceptance_rates(
     Returns float64 [..., num_children], by rank, unconditional: the sum is the chance that any
     child is accepted.  For "kseq" and "spechub" a rank's rate depends on how many children there
     are; for the others it does not.  Raises PlannerError.
+
+    Example: one child accepts the overlap of the two distributions.
+
+    >>> acceptance_rates([0.1, 0.6, 0.3], [0.5, 0.3, 0.2], "chain", 1)
+    array([0.6])
     """
     return estimated_acceptance(p, q, verifier, num_children, rng).rates
 
@@ -79,12 +63,10 @@ def estimated_acceptance(
 ) -> EstimatedAcceptance:
     """`acceptance_rates` with the standard error of what was sampled; same arguments."""
     p, q = _pair(p, q)
-    if verifier not in COUPLINGS:
-        raise PlannerError(f"verifier: got {verifier!r}, expected one of {', '.join(COUPLINGS)}")
-    coupling = COUPLINGS[verifier]
+    method = verifier_named(verifier)
     num_children = count(num_children, "num_children", 1, most_children(verifier, p.shape[-1]))
     rng = np.random.default_rng(_DEFAULT_SEED) if rng is None else rng
-    parts = [coupling.rates(*part, num_children, rng) for part in _chunks(p, q)]
+    parts = [method.rates(*part, num_children, rng) for part in _chunks(p, q)]
     shape = (*p.shape[:-1], num_children)
     rates, errors = (np.concatenate(arrays).reshape(shape) for arrays in zip(*parts, strict=True))
     return EstimatedAcceptance(rates, errors)
@@ -114,43 +96,10 @@ def optimal_acceptance(p: Any, q: Any, num_children: int, replacement: bool) -> 
 
 def most_children(verifier: str, vocabulary: int) -> int | None:
     """Most children of a node that the verifier can serve over this many tokens; None: any."""
-    coupling = COUPLINGS[verifier]
-    if coupling.law == "independent":
-        return coupling.max_children
-    return min(coupling.max_children or vocabulary, vocabulary)
-
-
-def topk_rates(p: np.ndarray, q: np.ndarray, num_children: int) -> np.ndarray:
-    """Children: the most probable tokens under q, ties by index.  Accepted if the target draws it.
-
-    acceptance[r] = p(the r-th most probable token under q).
-    """
-    order = np.argsort(-q, axis=-1, kind="stable")[:, :num_children]
-    return np.take_along_axis(p, order, axis=-1)
-
-
-def _exact(rates: Callable[[np.ndarray, np.ndarray, int], np.ndarray]) -> Rates:
-    """A closed form as a row of the table: no randomness, no error."""
-
-    def without_error(
-        p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        exact = rates(p, q, num_children)
-        return exact, np.zeros_like(exact)
-
-    return without_error
-
-
-COUPLINGS: dict[str, Coupling] = {
-    "chain": Coupling(_exact(chain_rates), "independent", max_children=1),
-    "naive": Coupling(_exact(naive_rates), "independent"),
-    "topk": Coupling(_exact(topk_rates), "top"),
-    "rrs": Coupling(_exact(rrs_rates), "independent"),
-    "kseq": Coupling(_exact(kseq_rates), "independent"),
-    "rrsw": Coupling(rrsw_rates, "without replacement"),
-    "spechub": Coupling(_exact(spechub_rates), "hub", max_children=2),
-    "lookahead": Coupling(lookahead_rates, "without replacement"),
-}
+    method = verifier_named(verifier)
+    if method.law == "independent":
+        return method.max_children
+    return min(method.max_children or vocabulary, vocabulary)
 
 
 def _pair(p: Any, q: Any) -> tuple[np.ndarray, np.ndarray]:

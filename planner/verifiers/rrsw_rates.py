@@ -1,9 +1,7 @@
-"""How often does recursive rejection without replacement accept each child?  (Sequoia, Alg. 1.)
+"""How often does recursive rejection without replacement accept each child?  Compiled.
 
-R = p, D = q.  A child x ~ D is accepted with probability min(1, R(x) / D(x)); otherwise
-R <- norm((R - D)+), D loses x and is renormalised (evenly over the untried tokens if nothing is
-left of it), and the next child is drawn.  Given what was rejected so far, the next child is
-accepted with probability sum min(R, D), and the token rejected follows norm((D - R)+).
+The exact twin of `RecursiveRejection.masses`: ranks 0 and 1 in closed form, and the rest over every
+path of rejected tokens where they are few.
 """
 
 from __future__ import annotations

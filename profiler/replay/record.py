@@ -20,19 +20,17 @@ from planner.documents.profile import Replay, ReplayedPrompt
 from planner.documents.sampling import Sampling
 from planner.policies.compiled.drawn import drawn_values
 from planner.policies.policy import FEATURES
-from planner.verifiers.traits import GREEDY_RULE, VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS, verifier_at
 from runtime.cache import RowCache
 from runtime.candidates import features
 from runtime.heads import AcceptanceHead
 from runtime.language_model import HiddenModel, LanguageModel
 from runtime.randomness import Source, seeded_source
 from runtime.sampling import distribution
-from runtime.verifiers import VERIFIERS
 
 from ..acceptance import distributions_along
 from ..journal import Piece
 from .chances import Chances
-from .draws import DRAWS
 
 EXPANDED_AT_ONCE = 2
 """Nodes of each tree in one draft pass behind the first: the fewer, the better they are chosen."""
@@ -59,7 +57,7 @@ class Width:
 
 def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
     """Whose trees are recorded under `sampling`, by default."""
-    return (GREEDY_RULE,) if sampling.temperature == 0 else ("rrsw",)
+    return (verifier_at("rrsw", sampling).name,)
 
 
 @torch.inference_mode()
@@ -77,7 +75,7 @@ def record_replays(
 ) -> Piece:
     """Trees at every position of `texts`, which the target itself wrote behind `prompts`.
 
-    verifier  one of `DRAWS`; at temperature 0 it must be the greedy rule
+    verifier  one that grows and is recorded as itself; at temperature 0 `GREEDY_VERIFIER`
     head      scores the nodes, if there is one
 
     Returns the arrays of `ReplayArrays` by name, and "num_positions", int64
@@ -174,9 +172,8 @@ class _Trees:
     ) -> None:
         self._draft, self._cache = asked.draft, cache
         self._p, self._q, self._text = p, q, text
-        greedy = asked.sampling.temperature == 0
-        self._sampling = Sampling(temperature=1.0) if greedy else asked.sampling
-        self._verifier, self._width, self._head = asked.verifier, asked.width, asked.head
+        self._sampling = asked.sampling.of_draft
+        self._verifier, self._width, self._head = VERIFIERS[asked.verifier], asked.width, asked.head
         self._chances, self._source = asked.chances, asked.source
         draft, width = asked.draft, asked.width
         self._read = cache.length
@@ -252,11 +249,13 @@ class _Trees:
         return paths
 
     def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Children of on-text nodes at `places`, and the ranks accepted: see `replay_draws`."""
-        draw, most = DRAWS[self._verifier], self._candidates.shape[-1]
+        """Children of on-text nodes at `places`, and the ranks accepted: see
+        `Verifier.draw_given`."""
+        most = self._candidates.shape[-1]
         if len(places) == 0:
             return places[:, None].expand(0, most), places
-        return draw(self._p[places], self._q[places], self._text[places], most, self._source)
+        p, q, tokens = self._p[places], self._q[places], self._text[places]
+        return self._verifier.draw_given(p, q, tokens, most, self._source)
 
     def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
         """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
@@ -322,7 +321,7 @@ class _Trees:
     ) -> None:
         """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
         most = self._candidates.shape[-1]
-        candidates = VERIFIERS[self._verifier].sample(q, most, self._source)
+        candidates = self._verifier.sample(q, most, self._source)
         places = self._places[trees] + self._depths[trees, rows]
         on_text = self._on_text[trees, rows] & (places < len(self._text))
         self._on_text[trees, rows] = on_text
@@ -330,8 +329,8 @@ class _Trees:
         candidates[on_text] = given
         self._taken[trees[on_text], rows[on_text]] = taken
         mass = q.gather(-1, candidates).double().cpu().numpy()
-        distinct = VERIFIER_TRAITS[self._verifier].distinct
-        drawn = torch.from_numpy(drawn_values(mass, distinct=distinct)).to(q.device)
+        values_of = drawn_values(mass, distinct=self._verifier.distinct)
+        drawn = torch.from_numpy(values_of).to(q.device)
         self._candidates[trees, rows] = candidates
         self._drawn[trees, rows] = drawn
         self._features[trees, rows] = features(q, FEATURES, scores).to(self._features.dtype)

@@ -21,11 +21,10 @@ from planner.documents.times import Costs
 from planner.documents.tree import Tree
 from planner.policies import Policy
 from planner.policies.fixed import FixedTree
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS
 from runtime.language_model import LanguageModel
 from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
-from runtime.verifiers import VERIFIERS
 
 from ..journal import Journal, Piece
 from .growing import (
@@ -326,7 +325,7 @@ class CostRounds:
 
 def _walk_tree(verifier: str, num_nodes: int) -> Tree:
     """The tree that a verifier's walk is timed on; as a chain it would be out of proportion."""
-    most = VERIFIER_TRAITS[verifier].max_children
+    most = VERIFIERS[verifier].max_children
     return typical_tree(num_nodes) if most in (None, 1) else typical_tree(num_nodes, most)
 
 

@@ -139,7 +139,7 @@ class _Walk:
     ) -> None:
         self._draft, self._head, self._source = draft, head, source
         self._sampling = sampling
-        self._shown = Sampling(temperature=1.0) if sampling.temperature == 0 else sampling
+        self._shown = sampling.of_draft
         self._first, self._num_places = len(prompt), len(response)
         read = torch.tensor([*prompt, *response], device=draft.device)
         self._emitted = read[len(prompt) :]

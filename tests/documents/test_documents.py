@@ -14,7 +14,7 @@ from planner import (
 )
 from planner.documents.document import write_atomically
 from planner.plans.schema import schema_json
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS, Verifier
 
 from .samples import (
     CONTENTS,
@@ -227,7 +227,7 @@ def test_wrong_settings_of_growing_trees_name_their_field(drafting, verifier, wo
     assert words in fault(write(tmp_path / "plan.json", content))
 
 
-@pytest.mark.parametrize("verifier", VERIFIER_TRAITS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_a_chain_may_end_early_with_every_verifier(verifier, tmp_path):
     for drafting in (STOPPING, GREEDY | {"max_children": 1}):
         content = plan_content() | {"drafting": drafting, "verifier": verifier}
@@ -264,10 +264,12 @@ def test_wrong_values_in_a_profile_name_their_field(change, words, tmp_path):
 
 
 def test_a_spechub_like_limit_is_enforced_when_loading(monkeypatch):
-    from planner.verifiers import traits
+    class Narrow(Verifier):
+        """Serves two children at most."""
 
-    narrow = traits.VerifierTraits("two children at most", max_children=2)
-    monkeypatch.setitem(traits.VERIFIER_TRAITS, "narrow", narrow)
+        max_children = 2
+
+    monkeypatch.setitem(VERIFIERS, "narrow", Narrow())
     content = plan_content() | {"verifier": "narrow"}
     assert Plan.parse(content, "x").verifier == "narrow"
     content["drafting"] = {"kind": "tree", "parents": [-1, 0, 0, 0]}

@@ -10,9 +10,9 @@ import pytest
 from planner import Plan, PlannerError
 from planner.documents.sampling import Sampling
 from planner.export import ENGINES, export
-from planner.export.ways import PLAIN_WITH_ONE_CHILD
 from planner.optimizer import acceptance_rates, solve
 from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
+from planner.verifiers import VERIFIERS
 
 from .made_up import CHAINS, flags
 
@@ -47,7 +47,10 @@ def test_every_engine_is_tried():
     assert set(ENGINES) - set(CHAIN) == {"sglang-sps", "synthetic"}
 
 
-@pytest.mark.parametrize("verifier", sorted(PLAIN_WITH_ONE_CHILD))
+PLAIN = [name for name, verifier in VERIFIERS.items() if verifier.plain_with_one_child]
+
+
+@pytest.mark.parametrize("verifier", PLAIN)
 def test_with_one_child_these_verifiers_are_plain_speculative_sampling(verifier):
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.ones(9), size=(2, 5))

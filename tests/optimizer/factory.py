@@ -10,7 +10,7 @@ from planner.documents.origin import Execution, Machine, ModelInfo
 from planner.documents.profile import Acceptance, Profile, PromptAcceptance
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs, Curve, GrowingTimes
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS
 
 MACHINE = Machine(
     platform="test",
@@ -58,7 +58,7 @@ def costs(
         verify=curve(counts, verify, spread=spread),
         draft_root=curve([1], lambda n: draft(1) if root is None else root, spread=spread),
         draft=curve(counts, draft, spread=spread),
-        overhead={name: curve(counts, overhead, spread=spread) for name in VERIFIER_TRAITS},
+        overhead={name: curve(counts, overhead, spread=spread) for name in VERIFIERS},
         target_step=curve([1], lambda n: step, spread=spread),
         draft_step=curve([1], lambda n: draft(1), spread=spread),
     )

@@ -12,7 +12,7 @@ from planner.optimizer.choice import NO_SOLVER, SOLVERS, rank_candidates
 from planner.optimizer.problem import Estimates, Limits
 from planner.optimizer.solvers.baselines import BruteSolver
 from planner.trees.best_first import BestFirst
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS
 
 from . import factory
 from .choosing import VECTOR, made, random_traces
@@ -152,8 +152,8 @@ def test_brute_force_proposes_every_tree():
 def test_no_solver_beats_brute_force_and_sequoia_equals_it(verifier, step, monkeypatch):
     """Positional evidence, so that the law is the truth: the same plan out of every tree."""
     rng = np.random.default_rng(2)
-    siblings = not VERIFIER_TRAITS[verifier].by_rank_alone
-    num_ranks = VERIFIER_TRAITS[verifier].max_children or 3
+    siblings = not VERIFIERS[verifier].by_rank_alone
+    num_ranks = VERIFIERS[verifier].max_children or 3
     rows = [
         rng.dirichlet(np.full(count + 1, 0.6))[:count]
         for count in (range(1, num_ranks + 1) if siblings else [num_ranks])

@@ -8,7 +8,7 @@ import torch
 
 from planner import PlannerError, load
 from planner.documents.sampling import Sampling
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS
 from profiler import Settings, discard_pieces, measure_profile
 from profiler import measure as measure_module
 from profiler.journal import Journal
@@ -21,7 +21,6 @@ from profiler.times.sweeps import (
     CostRounds,
     CostSweeps,
 )
-from profiler.traces import TRACERS
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
 
@@ -52,15 +51,15 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
     assert profile.costs[0].draft.counts == [1, 2, 3]
     assert profile.costs[0].verify.repeats == 3
     kinds = [(entry.sampling.temperature, entry.verifier) for entry in profile.acceptance]
-    assert kinds == [(temperature, rule) for temperature in (0.0, 1.0) for rule in TRACERS]
+    assert kinds == [(temperature, rule) for temperature in (0.0, 1.0) for rule in VERIFIERS]
     for costs in profile.costs:
-        assert costs.overhead.keys() == TRACERS.keys()
+        assert costs.overhead.keys() == VERIFIERS.keys()
         assert costs.overhead["rrsw"].counts == [1, 2, 3, 4, 5, 6]
-        assert all(costs.overhead[rule].counts == [2, 6] for rule in TRACERS if rule != "rrsw")
+        assert all(costs.overhead[rule].counts == [2, 6] for rule in VERIFIERS if rule != "rrsw")
     for entry in profile.acceptance:
         expected, emitted = profile.traces(entry)
         assert expected.shape == emitted.shape == (21, entry.num_columns)
-        most = VERIFIER_TRAITS[entry.verifier].max_children or 3
+        most = VERIFIERS[entry.verifier].max_children or 3
         assert entry.num_ranks == (min(most, 3) if entry.sampling.temperature > 0 else 3)
         assert [prompt.num_positions for prompt in entry.prompts] == [7, 7, 7]
         for index, prompt in enumerate(entry.prompts):
@@ -70,7 +69,7 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
 
 def test_at_temperature_zero_every_rule_is_the_greedy_one(pair):
     profile = measure_profile(*pair, PROMPTS, SMALL)
-    first, *others = (profile.traces(entry) for entry in profile.acceptance[: len(TRACERS)])
+    first, *others = (profile.traces(entry) for entry in profile.acceptance[: len(VERIFIERS)])
     assert all(np.array_equal(first[1], other[1]) for other in others)
     assert set(np.unique(first[1])) <= {0.0, 1.0}
 

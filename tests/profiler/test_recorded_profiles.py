@@ -14,9 +14,8 @@ from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.policies import TreeDrafting
 from planner.replay.replays import Played, replays_of
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS
 from profiler import Settings, measure_profile
-from profiler.replay.draws import DRAWS
 from profiler.replay.record import Width, record_replays
 from profiler.texts import sample_continuations
 from runtime.randomness import TorchSource
@@ -165,14 +164,13 @@ def test_missing_trees_are_named(profile):
         profile.with_arrays(content, "x.safetensors")
 
 
-def test_every_rule_that_grows_can_be_recorded():
-    growing = {name for name, traits in VERIFIER_TRAITS.items() if traits.grows}
-    assert set(DRAWS) | {"chain"} == growing
+def test_every_verifier_that_grows_can_be_recorded():
     assert all(name in ReplayArrays._fields for name in ("first", "path"))
     source = TorchSource(torch.Generator().manual_seed(0))
     p = torch.tensor([[0.0, 1.0]])
-    for draw in DRAWS.values():
-        children, taken = draw(p, p, torch.tensor([1]), 2, source)
+    for verifier in (each for each in VERIFIERS.values() if each.grows):
+        recorded = VERIFIERS[verifier.recorded_as or verifier.name]
+        children, taken = recorded.draw_given(p, p, torch.tensor([1]), 2, source)
         assert children.tolist()[0][int(taken)] == 1
 
 

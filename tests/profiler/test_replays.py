@@ -13,10 +13,7 @@ from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting, StoppingDrafting, TreeDrafting
 from planner.policies.fixed import FixedTree
 from planner.replay.replays import Replays, replays_of
-from planner.verifiers.traits import VERIFIER_TRAITS
 from profiler import Settings, measure_profile
-from profiler.replay import record as replays_module
-from profiler.replay.draws import DRAWS
 from profiler.replay.record import Width, record_replays, replay_entry
 from profiler.texts import sample_continuations
 from runtime import (
@@ -25,12 +22,16 @@ from runtime import (
     TableModel,
 )
 from runtime.randomness import seeded_source
-from tests.profiler.test_traces import FLAVOURS, random_pair
 from tests.runtime.exact_source import law
+from tests.verifiers.distributions import FLAVOURS, random_pair
 
 EXACT = 1e-12
 LEVEL = 1e-4
 """Chance that a right recording fails a statistical test."""
+
+
+RECORDED = sorted({each.recorded_as or name for name, each in VERIFIERS.items() if each.grows})
+"""Verifiers whose trees are recorded."""
 
 
 # ------------------------------------------------------- one node, by enumeration
@@ -42,7 +43,7 @@ def law_given_the_token(name, p, q, num_children, most):
 
     def experiment(source):
         token = source.categorical(p[None])
-        children, taken = DRAWS[name](p[None], q[None], token, num_children, source)
+        children, taken = VERIFIERS[name].draw_given(p[None], q[None], token, num_children, source)
         rank = int(taken) if 0 <= int(taken) < most else -1
         return int(token), tuple(children[0, :most].tolist()), rank
 
@@ -71,10 +72,10 @@ def distance(one: dict, other: dict) -> float:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", RECORDED)
 def test_children_and_acceptance_have_the_law_of_decoding(name, flavour):
     """For nodes of one child, of two and of three, from the same drawing."""
-    size = 4 if VERIFIER_TRAITS[name].distinct else 3
+    size = 4 if VERIFIERS[name].distinct else 3
     p, q = rows(size, flavour)
     for most in range(1, 4):
         given = law_given_the_token(name, p, q, 3, most)
@@ -226,7 +227,7 @@ def test_the_statistical_check_sees_trees_that_do_not_know_the_text(monkeypatch)
         found = children == tokens[:, None]
         return children, torch.where(found.any(-1), found.int().argmax(-1), -1)
 
-    monkeypatch.setitem(replays_module.DRAWS, "rrsw", free)
+    monkeypatch.setattr(VERIFIERS["rrsw"], "draw_given", free)
     assert min(p_values("rrsw", RULES["greedy"])) < LEVEL / SIZE
 
 

@@ -18,7 +18,6 @@ from scipy.stats import chi2
 from planner import Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
-from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime import (
     VERIFIERS,
     Session,
@@ -26,8 +25,8 @@ from runtime import (
     distribution,
 )
 from runtime.randomness import seeded_source
-from tests.runtime.broken_rules import BROKEN, UnlikelyDropped
 from tests.runtime.exact_source import law
+from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
 
 EXACT = 1e-12
 SAMPLING = Sampling(temperature=0.9)
@@ -103,7 +102,7 @@ def cases(names) -> list:
         for rule in VERIFIERS.values()
         for name in names
         if int(Tree(TREES[name]).num_children.max()) <= (rule.max_children or len(TREES[name]))
-        and (name in FEW or VERIFIER_TRAITS[rule.name].distinct)
+        and (name in FEW or rule.distinct)
     ]
 
 

@@ -16,16 +16,14 @@ from scipy.stats import chi2, ncx2
 
 from planner import Plan
 from planner.policies import POLICIES, Drafting, Policy
-from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime import (
     VERIFIERS,
     Session,
     TableModel,
+    Verifier,
 )
-from runtime.verifiers import Verifier
 from tests.policies.broken import DropsUnlikely, LooksAhead
 from tests.policies.settings import chains, trees
-from tests.runtime.broken_rules import Reranked
 from tests.runtime.exact_source import law
 from tests.runtime.test_decode_law import (
     EXACT,
@@ -38,6 +36,7 @@ from tests.runtime.test_decode_law import (
     distance,
     table,
 )
+from tests.verifiers.broken_verifiers import Reranked
 
 SEQUENCES = NUM_SEQUENCES // 10
 MANY_STEPS = trees(5, 2, 9) | chains(9)
@@ -86,8 +85,7 @@ def loop_law(
 
 
 def made(settings: Drafting, rule: Verifier) -> Callable[[], Policy]:
-    deterministic = VERIFIER_TRAITS[rule.name].deterministic
-    return lambda: settings.policy(deterministic=deterministic)
+    return lambda: settings.policy(deterministic=rule.deterministic)
 
 
 def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
@@ -99,10 +97,10 @@ def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
     found = []
     for name, rule in VERIFIERS.items():
         most = 1 if rule.max_children == 1 else 2
-        ways = trees(num_nodes + most - 2, most, max_depth) if VERIFIER_TRAITS[name].grows else {}
+        ways = trees(num_nodes + most - 2, most, max_depth) if rule.grows else {}
         for way, settings in (ways | chains(max_depth)).items():
             Plan(drafting=settings, verifier=name, sampling=SAMPLING)  # a plan that is valid
-            repeats = settings.most_children > 1 and not VERIFIER_TRAITS[name].distinct
+            repeats = settings.most_children > 1 and not rule.distinct
             if repeats == repeating:
                 found.append(pytest.param(rule, settings, id=f"{name}-{way}"))
     return found
@@ -111,7 +109,7 @@ def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
 def test_every_kind_meets_every_verifier_that_it_may():
     every = cases(4, 3, repeating=False) + cases(4, 3, repeating=True)
     pairs = {(case.values[1].kind, case.values[0].name) for case in every}
-    growing = {name for name, traits in VERIFIER_TRAITS.items() if traits.grows}
+    growing = {name for name, each in VERIFIERS.items() if each.grows}
     for kind, policy in POLICIES.items():
         if not policy.grows:
             continue

@@ -1,12 +1,12 @@
-"""The factor of K-sequential selection against plain bisection and the planner's root finder."""
+"""The factor of K-sequential selection: compiled, for many nodes at once, and by plain bisection."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from planner.verifiers.closed_forms import kseq_factor
-from tree_kernels.host.selection import BISECTIONS, selection_factor
+from planner.verifiers.kseq import selection_factors
+from planner.verifiers.selection_factor import BISECTIONS, selection_factor
 
 
 def surplus(p: np.ndarray, q: np.ndarray, k: int, factor: float) -> float:
@@ -46,7 +46,8 @@ def test_it_accepts_what_plain_bisection_accepts(size, k):
                 factor = selection_factor(target, draft, k)
                 assert 1 <= factor <= k
                 # Where p and q hardly meet it is lost in rounding, what is accepted is not.
-                for twin in (obvious(target, draft, k), kseq_factor(target, draft, k)):
+                together = selection_factors(target[None], draft[None], k, BISECTIONS)[0, -1]
+                for twin in (obvious(target, draft, k), together):
                     accepted = np.minimum(draft, target / factor)
                     assert np.abs(accepted - np.minimum(draft, target / twin)).max() < 1e-12
                 # A last bisection moves the factor by so much, and it weighs at most 1 + k.

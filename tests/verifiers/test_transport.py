@@ -16,7 +16,7 @@ from planner.verifiers.transport_lp import (
 )
 
 from . import one_node
-from .twins import FAMILIES, family, pairs
+from .distributions import FAMILIES, family, pairs
 
 EPS = np.finfo(float).eps
 TWINS = {

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from planner import PlannerError
-from planner.verifiers.traits import VERIFIER_TRAITS
 from runtime import VERIFIERS, Verifier
-from tests.runtime.broken_rules import BROKEN
 from tests.runtime.exact_source import law
+from tests.verifiers.broken_verifiers import BROKEN
 
 EXACT = 1e-12
 """Sums of at most some thousand products of float64, each wrong by a few 1e-16."""
@@ -108,14 +107,14 @@ def test_rows_are_samples_and_children_different_tokens_where_that_is_the_law(ru
     drafts = rule.sample(q, k, rng)
     assert drafts.shape == (7, k)
     distinct = [len(set(row)) == k for row in drafts.tolist()]
-    assert all(distinct) == VERIFIER_TRAITS[rule.name].distinct
+    assert all(distinct) == rule.distinct
     assert drafts[3, 0] == 4
     assert rule.sample(q[0], k, rng).shape == (k,)
 
 
 @pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
 def test_children_are_independent_where_they_need_not_differ(rule):
-    if VERIFIER_TRAITS[rule.name].distinct:
+    if rule.distinct:
         pytest.skip("its children differ")
     _, q = pairs(3)[0]
     found = law(lambda rng: tuple(rule.sample(q, 2, rng).tolist()))
@@ -164,15 +163,6 @@ def test_verifying_leaves_its_inputs_unchanged():
             rule.verify(p, q, drafts, rng)
         assert torch.equal(p, before[0])
         assert torch.equal(q, before[1])
-
-
-def test_the_table_agrees_with_what_planning_knows():
-    assert VERIFIERS.keys() == VERIFIER_TRAITS.keys()
-    for name, rule in VERIFIERS.items():
-        traits = VERIFIER_TRAITS[name]
-        assert rule.name == name
-        got = (rule.max_children, rule.incremental, rule.nested)
-        assert got == (traits.max_children, traits.incremental, traits.nested)
 
 
 def accepted_rank(name, p, q, k, rng) -> int:

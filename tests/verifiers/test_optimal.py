@@ -10,7 +10,12 @@ from planner import load
 from planner.documents.profile import Acceptance, family_columns
 from planner.documents.sampling import Sampling
 from planner.optimizer import optimal_acceptance
-from planner.verifiers.traits import VERIFIER_TRAITS
+from planner.verifiers import VERIFIERS, transport_rows
+from planner.verifiers.namespace import MAX_ELEMENTS
+from planner.verifiers.transport_rows import (
+    optimal_with_replacement,
+    optimal_without_replacement,
+)
 from profiler import Settings, measure_profile
 from profiler import optimum as optimum_module
 from profiler.acceptance import measure_acceptance
@@ -20,9 +25,7 @@ from profiler.optimum import (
     num_chosen,
     optimal_entries,
 )
-from profiler.traces import TRACERS, optimal
-from profiler.traces.base import MAX_ELEMENTS
-from profiler.traces.optimal import optimal_with_replacement, optimal_without_replacement
+from profiler.traces import traced
 from runtime import TableModel
 
 EPS = np.finfo(float).eps
@@ -115,9 +118,9 @@ def test_chunks_change_nothing(replacement, monkeypatch):
     q[::5] = np.eye(17)[3]
     whole = found(p, q, 5, replacement)
     monkeypatch.setitem(MAX_ELEMENTS, "cpu", 7 * 17)
-    monkeypatch.setitem(optimal.MAX_CLOCKS, "cpu", 100)
-    monkeypatch.setattr(optimal, "MIN_ROWS", 1)
-    monkeypatch.setattr(optimal, "BLOCK", 4)
+    monkeypatch.setitem(transport_rows.MAX_CLOCKS, "cpu", 100)
+    monkeypatch.setattr(transport_rows, "MIN_ROWS", 1)
+    monkeypatch.setattr(transport_rows, "BLOCK", 4)
     # other chunks have other late nodes: they add what comes after e^-80
     np.testing.assert_allclose(found(p, q, 5, replacement), whole, rtol=0, atol=1e-13)
 
@@ -143,7 +146,7 @@ OTHER_LAWS = ("topk", "spechub")
 """Their children are drawn neither independently nor one after the other without replacement."""
 
 
-@pytest.mark.parametrize("verifier", [name for name in TRACERS if name not in OTHER_LAWS])
+@pytest.mark.parametrize("verifier", [name for name in VERIFIERS if name not in OTHER_LAWS])
 def test_no_verifier_accepts_more_than_the_optimum_of_its_law(verifier, piece):
     """Over the same positions.  What its first ranks accept together has expectation <= optimum.
 
@@ -153,11 +156,11 @@ def test_no_verifier_accepts_more_than_the_optimum_of_its_law(verifier, piece):
     1e-6 (Hoeffding).
     """
     expected = piece[f"{verifier}/expected"].astype(np.float64)
-    law = "without" if VERIFIER_TRAITS[verifier].distinct else "with"
+    law = "without" if VERIFIERS[verifier].distinct else "with"
     most = piece[f"optimal/{law}"]
     assert len(most) == len(expected) == piece["num_positions"].sum()  # small: all are chosen
     together = expected.cumsum(axis=1)
-    if not VERIFIER_TRAITS[verifier].by_rank_alone:
+    if not VERIFIERS[verifier].by_rank_alone:
         families = map(family_columns, range(1, Acceptance.ranks_in(expected.shape[1]) + 1))
         together = np.stack([expected[:, family].sum(axis=1) for family in families], axis=1)
     surplus = together - most[:, : together.shape[1]]
@@ -178,8 +181,8 @@ def test_paths_of_rejections_average_below_the_optimum():
     p, q = (torch.tensor(rows[:1]) for rows in rows_of("dense", 7))
     most = optimal_without_replacement(p, q, 5)[0].numpy()
     for verifier in ("rrsw", "lookahead"):
-        rows = TRACERS[verifier](
-            p.expand(4000, -1), q.expand(4000, -1), torch.zeros(4000, dtype=torch.int64), 5,
+        rows = traced(
+            VERIFIERS[verifier], (p.expand(4000, -1), q.expand(4000, -1)), torch.zeros(4000, dtype=torch.int64), 5,
             torch.Generator().manual_seed(0),
         ).expected.double().numpy().cumsum(axis=1)  # fmt: skip
         error = rows.std(axis=0) / np.sqrt(len(rows))

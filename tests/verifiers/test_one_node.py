@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from planner.optimizer import acceptance_rates
-from planner.verifiers.rates import COUPLINGS, most_children
+from planner.verifiers import VERIFIERS
+from planner.verifiers.rates import most_children
 
+from .distributions import pairs
 from .one_node import PLANTED, RULES, one_node
-from .twins import pairs
 
 SIZES = [(2, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 2), (6, 3), (3, 5)]
 CASES = [
@@ -26,7 +27,7 @@ def distance(rule, p, q, num_children):
 
 
 def test_every_verifier_has_its_twin():
-    assert RULES.keys() == COUPLINGS.keys()
+    assert RULES.keys() == VERIFIERS.keys()
 
 
 @pytest.mark.parametrize(("verifier", "vocabulary", "num_children"), CASES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-BISECTIONS = 48
-"""They place the factor to k / 2^48."""
+BISECTIONS = 52
+"""They place the factor to k / 2^52, which is rounding."""
 
 
 @njit(cache=True)

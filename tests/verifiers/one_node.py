@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from .twins import law_of_children
+from .distributions import law_of_children
 
 Outcomes = Iterator[tuple[float, int, int]]
 

@@ -7,13 +7,10 @@ import pytest
 import torch
 
 from planner.optimizer import acceptance_rates
-from planner.verifiers.rates import COUPLINGS
-from runtime.verifiers import VERIFIERS
+from planner.verifiers import VERIFIERS
 from tests.runtime.exact_source import law
 
 EXACT = 1e-10
-
-SHARED = sorted(VERIFIERS.keys() & COUPLINGS.keys())
 
 
 def enumerated(name: str, p: np.ndarray, q: np.ndarray, num_children: int) -> np.ndarray:
@@ -27,7 +24,7 @@ def enumerated(name: str, p: np.ndarray, q: np.ndarray, num_children: int) -> np
 
 
 @pytest.mark.parametrize("num_children", [1, 2, 3])
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", VERIFIERS)
 def test_acceptance_by_rank_is_what_the_verifier_does(name, num_children):
     if num_children > (VERIFIERS[name].max_children or 3):
         pytest.skip(f"serves {VERIFIERS[name].max_children} children at most")

@@ -5,30 +5,12 @@ import pytest
 import torch
 
 from planner.documents.profile import Acceptance, family_columns
-from planner.verifiers.traits import VERIFIER_TRAITS
-from profiler.traces import TRACERS
-from profiler.traces.base import MAX_ELEMENTS
+from planner.verifiers import VERIFIERS
+from planner.verifiers.namespace import MAX_ELEMENTS
+from profiler.traces import traced
 from runtime.randomness import TorchSource
-from runtime.verifiers import VERIFIERS
 from tests.runtime.exact_source import law
-
-
-def random_pair(rng: np.random.Generator, size: int, flavour: str) -> tuple[np.ndarray, np.ndarray]:
-    p, q = rng.dirichlet(np.full(size, 0.7), size=2)
-    if flavour == "zeros":
-        p[rng.integers(size)] = 0
-        q[rng.integers(size)] = 0
-    elif flavour == "one-hot draft":
-        q = np.eye(size)[rng.integers(size)]
-    elif flavour == "equal":
-        q = p
-    elif flavour == "disjoint":
-        half = np.arange(size) < size // 2
-        p, q = np.where(half, p, 0), np.where(half, 0, q)
-    return p / p.sum(), q / q.sum()
-
-
-FLAVOURS = ("dense", "zeros", "one-hot draft", "equal", "disjoint")
+from tests.verifiers.distributions import FLAVOURS, random_pair
 
 
 def enumerate_rrsw(p, q, num_ranks):
@@ -74,27 +56,27 @@ def enumerate_rule(name, p, q, num_ranks):
 
 def enumerate_columns(name, p, q, num_ranks):
     """a(x), float64 [columns, V]: of all siblings; or of one, of two, ... if it matters."""
-    if VERIFIER_TRAITS[name].by_rank_alone:
+    if VERIFIERS[name].by_rank_alone:
         return enumerate_rule(name, p, q, num_ranks)
     return np.concatenate([enumerate_rule(name, p, q, k) for k in range(1, num_ranks + 1)])
 
 
 def families(name, num_columns):
     """Columns that are the children of one node."""
-    if VERIFIER_TRAITS[name].by_rank_alone:
+    if VERIFIERS[name].by_rank_alone:
         return [slice(0, num_columns)]
     return [family_columns(count) for count in range(1, Acceptance.ranks_in(num_columns) + 1)]
 
 
 def ranks_of(name: str, most: int) -> int:
     """So many ranks that enumerating them stays cheap."""
-    most = most if VERIFIER_TRAITS[name].distinct else min(most, 3)
-    return min(most, VERIFIER_TRAITS[name].max_children or most)
+    most = most if VERIFIERS[name].distinct else min(most, 3)
+    return min(most, VERIFIERS[name].max_children or most)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("size", [2, 3, 5])
-@pytest.mark.parametrize("verifier", TRACERS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_traces_average_to_the_enumerated_law(verifier, flavour, size):
     """Mean over many independent rejection paths within 5 standard errors, for every rank and y."""
     rng = np.random.default_rng(size)
@@ -104,10 +86,10 @@ def test_traces_average_to_the_enumerated_law(verifier, flavour, size):
     if verifier == "rrsw":
         np.testing.assert_allclose(exact, enumerate_rrsw(p, q, num_ranks), atol=1e-12)
     for y in np.flatnonzero(p):
-        rows = [torch.tensor(np.tile(row, (repeats, 1))) for row in (p, q)]
+        rows = tuple(torch.tensor(np.tile(row, (repeats, 1))) for row in (p, q))
         emitted = torch.full((repeats,), int(y))
         generator = torch.Generator().manual_seed(int(y))
-        traces = TRACERS[verifier](*rows, emitted, num_ranks, generator)
+        traces = traced(VERIFIERS[verifier], rows, emitted, num_ranks, generator)
         for got, want in (
             (traces.expected, exact.sum(axis=1)),
             (traces.emitted, exact[:, y] / p[y]),
@@ -130,13 +112,13 @@ def test_some_ranks_have_no_noise(verifier, exact_ranks, flavour):
     p, q = random_pair(np.random.default_rng(1), 7, flavour)
     num_ranks = ranks_of(verifier, exact_ranks)
     exact = enumerate_columns(verifier, p, q, num_ranks).sum(axis=1)
-    rows = [torch.tensor(np.tile(row, (50, 1))) for row in (p, q)]
+    rows = tuple(torch.tensor(np.tile(row, (50, 1))) for row in (p, q))
     emitted = torch.full((50,), int(p.argmax()))
-    traces = TRACERS[verifier](*rows, emitted, exact_ranks, torch.Generator())
+    traces = traced(VERIFIERS[verifier], rows, emitted, exact_ranks, torch.Generator())
     np.testing.assert_allclose(traces.expected[:, : len(exact)], np.tile(exact, (50, 1)), atol=2e-6)
 
 
-@pytest.mark.parametrize("verifier", TRACERS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_chunks_change_nothing_but_the_noise(verifier, monkeypatch):
     """63 positions, in chunks of 7 and all at once; whatever is exact is equal."""
     generator = torch.Generator().manual_seed(6)
@@ -145,7 +127,9 @@ def test_chunks_change_nothing_but_the_noise(verifier, monkeypatch):
     found = []
     for elements in (7 * 17, 10**6):
         monkeypatch.setitem(MAX_ELEMENTS, "cpu", elements)
-        found.append(TRACERS[verifier](p, q, emitted, 3, torch.Generator().manual_seed(0)))
+        found.append(
+            traced(VERIFIERS[verifier], (p, q), emitted, 3, torch.Generator().manual_seed(0))
+        )
     for one, other in zip(*found, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one[:, 0], other[:, 0], atol=1e-6)
@@ -153,16 +137,12 @@ def test_chunks_change_nothing_but_the_noise(verifier, monkeypatch):
 
 def test_topk_traces_are_exact():
     p, q = torch.tensor([[0.2, 0.5, 0.3]] * 2), torch.tensor([[0.1, 0.3, 0.6]] * 2)
-    traces = TRACERS["topk"](p, q, torch.tensor([1, 0]), 2, torch.Generator())
+    traces = traced(VERIFIERS["topk"], (p, q), torch.tensor([1, 0]), 2, torch.Generator())
     assert traces.expected.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]] * 2
     assert traces.emitted.tolist() == [[0.0, 1.0], [0.0, 0.0]]
 
 
-def test_every_rule_is_traced():
-    assert list(TRACERS) == list(VERIFIER_TRAITS)
-
-
-@pytest.mark.parametrize("verifier", TRACERS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_traces_agree_with_the_runtime_accepting_and_rejecting(verifier):
     """The runtime's own verifier, run 20,000 times, accepts each rank as often as traced."""
     rng = np.random.default_rng(3)
@@ -175,9 +155,8 @@ def test_traces_agree_with_the_runtime_accepting_and_rejecting(verifier):
         if rank >= 0:
             counts[rank] += 1
     emitted = source.categorical(p.expand(4000, -1))
-    traces = TRACERS[verifier](
-        p.expand(4000, -1), q.expand(4000, -1), emitted, num_ranks, torch.Generator().manual_seed(1)
-    )
+    rows, again = (p.expand(4000, -1), q.expand(4000, -1)), torch.Generator().manual_seed(1)
+    traces = traced(rule, rows, emitted, num_ranks, again)
     for rates in (traces.expected.double().numpy(), traces.emitted.double().numpy()):
         rates = rates[:, families(verifier, rates.shape[1])[-1]]
         mean = rates.mean(axis=0)
@@ -185,14 +164,14 @@ def test_traces_agree_with_the_runtime_accepting_and_rejecting(verifier):
         assert (np.abs(counts / repeats - mean) <= 5 * noise + 1e-6).all()
 
 
-@pytest.mark.parametrize("verifier", TRACERS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_rows_never_sum_above_one(verifier):
     rng = torch.Generator().manual_seed(5)
     p = torch.randn(200, 63, generator=rng).mul(3).softmax(-1)
     q = torch.randn(200, 63, generator=rng).mul(3).softmax(-1)
     q[:100] = p[:100]
     emitted = TorchSource(rng).categorical(p)
-    for rows in TRACERS[verifier](p, q, emitted, 16, rng):
+    for rows in traced(VERIFIERS[verifier], (p, q), emitted, 16, rng):
         assert (rows >= 0).all()
         for family in families(verifier, rows.shape[1]):
             assert (rows[:, family].sum(-1) <= 1 + 1e-5).all()

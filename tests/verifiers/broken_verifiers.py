@@ -1,17 +1,16 @@
-"""Rules that bias the output, each by a mistake that has been made: the checks must see them."""
+"""Verifiers that bias the output, each by a mistake that was made: checks must see them."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from planner.verifiers.rrsw import RecursiveRejection
+from planner.verifiers.topk import MostProbable
+from planner.verifiers.verifier import Random
 from runtime.randomness import source_of
-from runtime.verifiers import MostProbable, Random, RecursiveRejection
 
 
-@dataclass(frozen=True)
 class DraftNotRenormalised(RecursiveRejection):
     """Recursive rejection whose second and later children are tested against q itself instead of
     the draft distribution they were drawn from."""
@@ -29,7 +28,6 @@ class DraftNotRenormalised(RecursiveRejection):
         return -1, int(rng.categorical(residual))
 
 
-@dataclass(frozen=True)
 class UnlikelyDropped(RecursiveRejection):
     """Recursive rejection that forgets drafted tokens for their own small probability."""
 
@@ -39,7 +37,6 @@ class UnlikelyDropped(RecursiveRejection):
         return (int(kept[rank]) if rank >= 0 else -1), token
 
 
-@dataclass(frozen=True)
 class ResidualIsTarget(RecursiveRejection):
     """Recursive rejection that samples from p after rejecting everything."""
 
@@ -48,7 +45,6 @@ class ResidualIsTarget(RecursiveRejection):
         return (rank, token) if rank >= 0 else (-1, int(source_of(rng).categorical(p)))
 
 
-@dataclass(frozen=True)
 class GreedyTarget(MostProbable):
     """`topk` that takes the target's most probable token instead of sampling one."""
 
@@ -57,7 +53,6 @@ class GreedyTarget(MostProbable):
         return super().verify(one_hot, q, drafts, rng)
 
 
-@dataclass(frozen=True)
 class Reranked(RecursiveRejection):
     """Recursive rejection of children that were put in order of probability after sampling."""
 

@@ -9,14 +9,14 @@ from scipy.optimize import linprog
 
 from planner import PlannerError
 from planner.optimizer import acceptance_rates, optimal_acceptance
+from planner.verifiers import VERIFIERS
 from planner.verifiers import lookahead_rates as lookahead
 from planner.verifiers import rrsw_rates as rejection
-from planner.verifiers.rates import COUPLINGS, estimated_acceptance, most_children
+from planner.verifiers.rates import estimated_acceptance, most_children
 from planner.verifiers.rrsw_rates import _second_rate
-from planner.verifiers.traits import VERIFIER_TRAITS
 from planner.verifiers.transport_lp import best_transport, joint_law
 
-from .twins import (
+from .distributions import (
     FAMILIES,
     family,
     law_of_children,
@@ -102,7 +102,7 @@ def test_spechubs_worked_example():
     assert optimal_acceptance(p, q, 2, False) == pytest.approx(1, abs=16 * EPS)
 
 
-@pytest.mark.parametrize("verifier", COUPLINGS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_acceptance_laws(verifier):
     most = min(most_children(verifier, 7) or 6, 6)
     for p, q in pairs(7):
@@ -114,7 +114,7 @@ def test_acceptance_laws(verifier):
             assert part == pytest.approx(whole[:k], abs=1e3 * EPS)
 
 
-@pytest.mark.parametrize("verifier", COUPLINGS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_no_verifier_beats_the_optimum_of_its_law(verifier, kind):
     """What is sampled has noise: five standard errors of the total are allowed for."""
@@ -124,7 +124,7 @@ def test_no_verifier_beats_the_optimum_of_its_law(verifier, kind):
         for num_children in {1, min(2, most), most}:
             p, q = family(kind, vocabulary, rng)
             found = estimated_acceptance(p, q, verifier, num_children)
-            law = COUPLINGS[verifier].law
+            law = VERIFIERS[verifier].law
             if law in ("hub", "top"):
                 best = best_transport(p, joint_law(q, law, num_children)).bound
                 assert found.rates.sum() == pytest.approx(best, abs=1e-12)
@@ -159,11 +159,6 @@ def test_independent_children_never_cover_a_one_hot_target(verifier):
         assert total == pytest.approx(1 - 0.5**num_children, abs=16 * EPS)
 
 
-def test_the_table_agrees_with_the_plans_traits():
-    for name, traits in VERIFIER_TRAITS.items():
-        assert COUPLINGS[name].max_children == traits.max_children
-
-
 @pytest.mark.parametrize(("verifier", "most"), [("chain", 1), ("spechub", 2), ("lookahead", 5)])
 def test_too_many_children_are_refused(verifier, most):
     p = np.full(5, 0.2)
@@ -186,7 +181,7 @@ def test_float32_is_converted_a_few_rows_at_a_time():
     assert peak <= 12 * 8 * (1 << 20)
 
 
-@pytest.mark.parametrize("verifier", COUPLINGS)
+@pytest.mark.parametrize("verifier", VERIFIERS)
 def test_equal_models_accept_the_first_child(verifier):
     k = min(most_children(verifier, 5) or 3, 3)
     p = np.eye(5)[3]
@@ -199,7 +194,7 @@ def test_equal_models_accept_the_first_child(verifier):
 def test_any_leading_shape_is_kept():
     p, q = map(np.array, zip(*pairs(count=3), strict=True))
     p, q = p.reshape(2, 6, 5), q.reshape(2, 6, 5)
-    for verifier in COUPLINGS:
+    for verifier in VERIFIERS:
         k = min(most_children(verifier, 5) or 3, 3)
         rates = acceptance_rates(p, q, verifier, k)
         assert rates.shape == (2, 6, k)

@@ -1,0 +1,163 @@
+"""Steps that verifiers share: at one node while decoding, and at many nodes at once.
+
+All methods of rejection keep R, what rejections left of the target, and D, what is left of the
+draft: a child drawn from D is accepted with probability R / D at its token, and after a rejection
+R becomes norm((R - D)+).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..documents.document import PlannerError
+from .namespace import (
+    Array,
+    at,
+    fill_at,
+    namespace,
+    places,
+    replaced_at,
+    uniforms,
+)
+from .verifier import Source
+
+NO_NUMBERS = (
+    "logits: got NaN or infinity from a model, expected numbers; load the models in bfloat16 or "
+    "float32"
+)
+
+# --------------------------------------------------------------- one node, while decoding
+
+
+def sampled(probs: Array, rng: Source) -> int:
+    """One token.  Raises PlannerError for NaN, past whose sum no token is found."""
+    token = int(rng.categorical(probs))
+    if token >= len(probs):
+        raise PlannerError(NO_NUMBERS)
+    return token
+
+
+def normalised(probs: Array) -> Array:
+    """float64 [V], summing to 1; probs tensor [V].  Raises PlannerError for NaN."""
+    probs = probs.double()
+    total = float(probs.sum())
+    if not total > 0:
+        raise PlannerError(NO_NUMBERS)
+    return probs / total
+
+
+def tried(residual: Array, draft: Array, token: int, rng: Source) -> Array | None:
+    """Try `token`, drawn from `draft`, on the residual target: None if it is accepted, else what
+    is left, (residual - draft)+, in the residual's own scale.
+
+    Neither needs to be normalised: one scale and no division serves.  Raises PlannerError for NaN.
+    """
+    shares = (residual[token], draft[token], residual.sum(), draft.sum())
+    target, share, target_mass, draft_mass = namespace(residual).stack(shares).tolist()
+    if not (target_mass > 0 and draft_mass > 0):
+        raise PlannerError(NO_NUMBERS)
+    if rng.accept(target * draft_mass, share * target_mass):
+        return None
+    left = residual.sub(draft, alpha=target_mass / draft_mass).clamp_(min=0)
+    # Nothing left: they are equal up to rounding, where nothing is ever rejected.
+    return left if float(left.sum()) > 0 else None
+
+
+def without(untried: Array, gone: list[int], last: int) -> Array:
+    """The draft distribution less the `last` latest tokens of `gone`, not normalised; written in
+    place unless these are all."""
+    rest = untried.clone() if len(gone) == last else untried
+    for token in gone[-last:]:
+        rest[token] = 0
+    if float(rest.sum()) > 0:
+        return rest
+    rest = rest.new_ones(rest.shape)
+    rest[gone] = 0
+    return rest
+
+
+# ------------------------------------------------------------------- many nodes at once
+
+
+def rows_to_one(weights: Array) -> Array:
+    """`weights` [N, V] with rows summing to 1; rows of zeros stay so."""
+    return weights / _at_least_tiny(weights.sum(-1, keepdims=True))
+
+
+def rows_or_even(weights: Array, untried: Array) -> Array:
+    """`weights` [N, V] with rows summing to 1; rows of zeros are even where `untried` is."""
+    xp = namespace(weights)
+    total = weights.sum(-1, keepdims=True)
+    if bool((total > 0).all()):
+        return weights / total
+    even = untried / xp.clip(untried.sum(-1, keepdims=True), 1, None)
+    return xp.where(total > 0, weights / _at_least_tiny(total), even)
+
+
+def left_over(lack: Array, survival: Array) -> tuple[Array, Array]:
+    """(R after a rejection, the chance [N, 1] to come so far); lack [N, V] is (R - D)+, which is
+    normalised in place."""
+    left = lack.sum(-1, keepdims=True)
+    lack /= _at_least_tiny(left)
+    return lack, survival * left
+
+
+def drawn(weights: Array, rng: Any) -> Array:
+    """One index a row with probability proportional to `weights` [N, V]; int64 [N, 1].
+
+    A row without any weight (nothing can be rejected there) gives an arbitrary index: what follows
+    in such a row is multiplied by a survival of zero.
+    """
+    cumulative = weights.cumsum(-1)
+    found = places(cumulative, uniforms(weights, rng) * cumulative[:, -1:])
+    return namespace(weights).clip(found, 0, weights.shape[-1] - 1)
+
+
+def drawn_by_rejection(
+    pair: tuple[Array, Array], tokens: Array, num_children: int, source: Source, *, distinct: bool
+) -> tuple[Array, Array]:
+    """Children that recursive rejection tries one after the other, given the token that comes out.
+
+    With y the token,  P(rank r is accepted | y, all before it were rejected) = min(1, D(y) / R(y)),
+    and a rejected child is distributed as (D - R)+, whatever y is.  The children behind the
+    accepted one are drawn from what is left of the draft, as always.
+
+    pair      p and q, float tensors [w, V]
+    tokens    int64 tensor [w]
+    distinct  does D lose what was drawn (`rrsw`), or does it stay q (`rrs`)?
+
+    Returns what `Verifier.draw_given` does.
+    """
+    xp = namespace(tokens)
+    residual, draft = (rows_to_one(each.double()) for each in pair)
+    untried = xp.ones_like(draft)
+    token, taken = tokens[:, None], xp.full_like(tokens, -1)
+    children = []
+    for rank in range(num_children):
+        searching = taken < 0
+        lack, excess = (residual - draft).clamp(min=0), (draft - residual).clamp(min=0)
+        coin = xp.concatenate((at(lack, token), at(xp.minimum(residual, draft), token)), -1)
+        accepted = searching & (source.categorical(_possible(coin)) == 1)
+        rejected = searching & ~accepted & (excess.sum(-1) > 0)
+        child = source.categorical(xp.where(rejected[:, None], excess, draft))
+        child = xp.where(accepted, tokens, child)
+        taken[accepted] = rank
+        children.append(child)
+        if distinct:
+            fill_at(untried, child[:, None], 0.0)
+            draft = rows_or_even(replaced_at(draft, child[:, None], 0.0), untried)
+        left = lack.sum(-1, keepdims=True) > 0
+        residual = xp.where(left, rows_to_one(lack), residual)
+    return xp.stack(children, -1), taken
+
+
+def _possible(coin: Array) -> Array:
+    """The coin's two sides; heads where a token that cannot come out gives neither any weight."""
+    xp = namespace(coin)
+    return xp.where(coin.sum(-1, keepdims=True) > 0, coin, xp.ones_like(coin))
+
+
+def _at_least_tiny(values: Array) -> Array:
+    """`values`, at least the smallest normal number: something to divide by."""
+    xp = namespace(values)
+    return xp.clip(values, xp.finfo(values.dtype).tiny, None)

@@ -1,0 +1,203 @@
+"""What a verifier is: a way to draw the children of a node together with a way to judge them.
+
+In one step the draft proposes children for each node of a tree, and the target then goes down the
+tree: at each node it accepts one of the children or none.  p is the target's distribution at a
+node and q the draft's.  A verifier returns a token distributed exactly as p whatever q is; how
+often that token is one of the children is what verifiers differ in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from ..documents.document import PlannerError
+from .namespace import Array
+
+Law = Literal["independent", "without replacement", "top", "hub"]
+"""How the children of one node are drawn from q: independently; without replacement, evenly over
+the untried tokens once q is used up; the most probable ones; or SpecHub's pairs."""
+
+
+class Source(Protocol):
+    """Where random decisions come from; `runtime.randomness` has the real one."""
+
+    def categorical(self, probs: Array) -> Array:
+        """One token a row.
+
+        probs  float [..., V]  >= 0, not all zero; need not sum to 1
+
+        Returns int64 [...].
+        """
+        ...
+
+    def without_replacement(self, probs: Array, k: int) -> Array:
+        """k different tokens a row, in the order drawn.
+
+        probs  float [w, V]  >= 0, no row all zero; need not sum to 1
+        k      1 <= k <= V
+
+        Each draw is from what is left, renormalised; where nothing is left, uniform over the
+        tokens not drawn yet.  Returns int64 [w, k].
+        """
+        ...
+
+    def with_replacement(self, probs: Array, k: int) -> Array:
+        """k independent tokens a row: probs float [w, V], as above.  Returns int64 [w, k]."""
+        ...
+
+    def accept(self, share: float, total: float) -> bool:
+        """True with probability min(1, share / total), without dividing (0/0 is False)."""
+        ...
+
+
+Random = Any
+"""A `Source`, or a generator for which `source_of` knows one (a `torch.Generator`, once `runtime`
+is imported)."""
+
+
+@singledispatch
+def source_of(rng: Random) -> Source:
+    """The source of random decisions that draws from `rng`; a source is its own."""
+    if not hasattr(rng, "accept"):
+        raise PlannerError(
+            f"rng: got {type(rng).__name__}, expected a torch.Generator (with runtime imported) "
+            "or a Source"
+        )
+    return rng
+
+
+class Rank(NamedTuple):
+    """The child of one rank at N nodes: does it come to be tried, and as what is it accepted?"""
+
+    survival: Array
+    """float64 [N, 1]: the chance that all earlier children were rejected."""
+    mass: Array
+    """float64 [N, m]: given that, the chance to be accepted as each of m tokens."""
+    tokens: Array | None = None
+    """int64 [N, m]: which tokens these are; None: all of the vocabulary in order."""
+
+
+class Verifier:
+    """A method of verification: how children are drawn and judged, and what planning knows of it.
+
+    A subclass sets the attributes below where they differ, and has `sample`, `verify` and `masses`;
+    the rest follows from these.  It holds no state, so that one instance serves everybody.
+    """
+
+    name: ClassVar[str]
+    """As in plans and on the command line."""
+    summary: ClassVar[str]
+    """Half a line for people."""
+    law: ClassVar[Law] = "independent"
+    """How the children are drawn."""
+    max_children: ClassVar[int | None] = None
+    """Most children of one node that the method can serve; None: any number."""
+    incremental: ClassVar[bool] = True
+    """May siblings be drawn one at a time, deciding in between whether to draw another?"""
+    nested: ClassVar[bool] = True
+    """Is the first part of a sample of k children a sample of fewer children?"""
+    by_rank_alone: ClassVar[bool] = True
+    """Does a child's acceptance depend on its rank alone?  If not, it depends on how many siblings
+    it has too."""
+    non_increasing: ClassVar[bool] = False
+    """Is no child ever likelier to be accepted than an earlier sibling, whatever p and q are?"""
+    plain_with_one_child: ClassVar[bool] = False
+    """Is it plain speculative sampling (`chain`) where no node has two children?"""
+    recorded_as: ClassVar[str | None] = None
+    """The verifier whose recorded trees serve this one too; None: its own."""
+
+    @property
+    def distinct(self) -> bool:
+        """Are the children of one node different tokens?"""
+        return self.law != "independent" or self.max_children == 1
+
+    @property
+    def deterministic(self) -> bool:
+        """Are the children a function of the draft's distribution, without any chance?"""
+        return self.law == "top"
+
+    @property
+    def grows(self) -> bool:
+        """May it be decided while drafting whether a node gets another child?"""
+        return self.incremental and self.nested and self.by_rank_alone
+
+    def sample(self, q: Array, k: int, rng: Random) -> Array:
+        """The children of w nodes, in the order in which they will be tried.
+
+        q    float tensor [w, V] or [V]  the draft's distribution at each node
+        k    1 <= k <= V                 children a node
+        rng  a `Source` or a `torch.Generator`
+
+        Returns int64 [w, k] or [k].
+        """
+        raise NotImplementedError
+
+    def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
+        """Which child of one node is accepted, and the token that the step goes on with.
+
+        p       float tensor [V]  the target's distribution at the node, the very numbers that it
+                                  would be sampled from
+        q       float tensor [V]  the draft's distribution there, as it was given to `sample`
+        drafts  int64 tensor [k]  what `sample` returned; k = 0 at a leaf
+        rng     a `Source` or a `torch.Generator`
+
+        Returns (rank of the accepted child, its token), or (-1, a token sampled from what the
+        rejections left of p).  At a leaf that is a token sampled from p: the bonus token.
+        Raises PlannerError where p or a q that is looked at is not made of numbers.
+        """
+        raise NotImplementedError
+
+    def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
+        """The chance of each token to come out as the accepted child of each rank, at N nodes.
+
+        p, q       float64 [N, V]  arrays or tensors, rows summing to 1
+        num_ranks  ranks wanted; no more come than the method serves
+        rng        a generator of the arrays' kind
+
+        Yields a `Rank` for each rank; where siblings matter (`by_rank_alone` is false), for one
+        child, then for each of two, of three, and so on.  No coin for acceptance is ever flipped.
+        Where the law depends on which tokens were rejected before, one path of rejections is drawn
+        from its exact law for each node: the mean over paths is right (a Rao-Blackwell estimate).
+        """
+        raise NotImplementedError
+
+    def rates(
+        self, p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """P(the child of rank r is the accepted one), unconditional, and its standard errors.
+
+        p, q  float64 [N, V], rows summing to 1
+
+        Returns float64 [N, num_children] twice.  This is for methods whose `masses` have no chance
+        in them: the errors are 0.
+        """
+        ranks = list(self.masses(p, q, num_children, rng))[-num_children:]
+        sums = [rank.survival * rank.mass.sum(-1, keepdims=True) for rank in ranks]
+        rates = np.concatenate(sums, axis=-1)
+        return rates, np.zeros_like(rates)
+
+    def draw_given(
+        self, p: Array, q: Array, tokens: Array, num_children: int, source: Source
+    ) -> tuple[Array, Array]:
+        """Children drawn from their law given the token that comes out: decoding, seen afterwards.
+
+        Decoding draws children, then verifies them, and a token comes out.  Here the token is
+        known, since the target's text is, and the rest is drawn: which children there were, and
+        which of them was accepted.  Only methods that grow have it, but for those whose trees are
+        recorded as another's: there none of this depends on how many children there will be, so
+        that the first k drawn are right for a node of k children, for every k.
+
+        p, q    float tensors [w, V]
+        tokens  int64 tensor [w]  what came out
+
+        Returns (children int64 [w, num_children], ranks int64 [w] of the accepted ones, -1 where
+        none is).
+        """
+        raise PlannerError(
+            f"verifier: got {self.name!r}, whose trees are not recorded; expected one whose "
+            "siblings can be drawn one at a time, such as rrsw"
+        )

@@ -1,0 +1,73 @@
+"""Acceptance by rank at every position of a text, without ever flipping the accept coin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from planner.verifiers import Verifier
+from planner.verifiers.namespace import in_chunks
+from planner.verifiers.rejection import rows_to_one
+
+_TINY = torch.finfo(torch.float64).tiny
+
+
+class Traces(NamedTuple):
+    """What a verifier accepts at N positions with target p, draft q and emitted token y.
+
+    With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
+    y.  The second is what a walk along an emitted text needs: given the text, it says with which
+    probability a tree's child of rank r carried it on.  A column per rank; where siblings matter,
+    per number of siblings and rank.  Where the law depends on which tokens were rejected before,
+    these are estimates along one path of rejections at each position, right on average: one is
+    enough, since positions differ far more than paths do.
+    """
+
+    expected: Tensor
+    """float32 [N, num_columns]: a_r; the children of one node sum to at most 1."""
+    emitted: Tensor
+    """float32 [N, num_columns]: a_r(y) / p(y) = P(rank r was accepted | y was emitted)."""
+
+
+def traced(
+    verifier: Verifier,
+    pair: tuple[Tensor, Tensor],
+    emitted: Tensor,
+    num_ranks: int,
+    rng: torch.Generator,
+) -> Traces:
+    """Traces of `verifier`, some positions at a time.
+
+    pair       p and q, float [N, V]
+    emitted    int64 [N]  the tokens of the text
+    num_ranks  ranks wanted; no more come than the verifier serves
+    """
+    chunks = [
+        _chunk(verifier, (p, q), tokens, num_ranks, rng)
+        for p, q, tokens in in_chunks((*pair, emitted))
+    ]
+    return Traces(*(torch.cat(part).float() for part in zip(*chunks, strict=True)))
+
+
+def _chunk(
+    verifier: Verifier,
+    pair: tuple[Tensor, Tensor],
+    emitted: Tensor,
+    num_ranks: int,
+    rng: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    p, q = (rows_to_one(each.double()) for each in pair)
+    tokens = emitted[:, None]
+    p_emitted = p.gather(-1, tokens).clamp_min(_TINY)
+    expected, given = [], []
+    for survival, mass, named in verifier.masses(p, q, num_ranks, rng):
+        on_token = (
+            mass.gather(-1, tokens)
+            if named is None
+            else (mass * (named == tokens)).sum(-1, keepdim=True)
+        )
+        expected.append(survival * mass.sum(-1, keepdim=True))
+        given.append(survival * on_token / p_emitted)
+    return torch.cat(expected, -1), torch.cat(given, -1)
