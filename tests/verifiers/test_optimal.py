@@ -181,10 +181,9 @@ def test_paths_of_rejections_average_below_the_optimum():
     p, q = (torch.tensor(rows[:1]) for rows in rows_of("dense", 7))
     most = optimal_without_replacement(p, q, 5)[0].numpy()
     for verifier in ("rrsw", "lookahead"):
-        rows = traced(
-            VERIFIERS[verifier], (p.expand(4000, -1), q.expand(4000, -1)), torch.zeros(4000, dtype=torch.int64), 5,
-            torch.Generator().manual_seed(0),
-        ).expected.double().numpy().cumsum(axis=1)  # fmt: skip
+        rows, zeros = (p.expand(4000, -1), q.expand(4000, -1)), torch.zeros(4000, dtype=torch.int64)
+        paths = traced(VERIFIERS[verifier], rows, zeros, 5, torch.Generator().manual_seed(0))
+        rows = paths.expected.double().numpy().cumsum(axis=1)
         error = rows.std(axis=0) / np.sqrt(len(rows))
         assert (rows.mean(axis=0) <= most + 5 * error + 2e-6).all()
 

@@ -1,4 +1,4 @@
-"""The factor of K-sequential selection: compiled, for many nodes at once, and by plain bisection."""
+"""The factor of K-sequential selection: compiled, for many nodes at once, by plain bisection."""
 
 from __future__ import annotations
 
