@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit notebooks train gpu clean
+.PHONY: help setup demo test lint types unit soak notebooks train gpu clean
 
 help:
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
 	@echo "make test    set up, lint, type-check and run every test"
+	@echo "make soak    statistical tests with many samples (minutes)"
 	@echo "make train   train the embedded pair again (about an hour)"
 	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton"
 
@@ -33,6 +34,10 @@ types: setup
 # A file's tests stay in one process, for what they share; torch takes one thread in each.
 unit: setup
 	$(RUN) -m pytest -n auto --maxprocesses 8 --dist loadfile
+
+# The statistical tests with more samples than anybody waits for while working.
+soak: setup
+	$(RUN) -m pytest -n auto --maxprocesses 8 -m soak
 
 notebooks: setup
 	$(VENV)/bin/jupyter-execute --inplace notebooks/*.ipynb

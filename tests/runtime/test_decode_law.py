@@ -45,8 +45,10 @@ TREES = {
 FEW = ("chain of 1", "two children", "a leaf beside a branch")
 """For rules whose children may repeat: with replacement there are many more ways to go."""
 
-# A full run of the statistical tests: ESPALIER_SEQUENCES=1000000 pytest tests/runtime
-NUM_SEQUENCES = int(os.environ.get("ESPALIER_SEQUENCES", "20000"))
+NUM_SEQUENCES = 5_000
+"""Texts of the statistical tests: as many as show the bias of a broken rule."""
+MANY_SEQUENCES = int(os.environ.get("ESPALIER_SEQUENCES", "20000"))
+"""With `make soak`, which takes as many as it is told to."""
 LEVEL = 1e-5
 """Chance that a lossless loop fails the statistical test of one rule."""
 
@@ -161,12 +163,15 @@ def chi_square(rule, policy, num_sequences: int, *, num_tokens: int = 5, seed: i
     return float(chi2.sf(statistic, filled.sum() - 1))
 
 
+@pytest.mark.parametrize(
+    "num_sequences", [NUM_SEQUENCES, pytest.param(MANY_SEQUENCES, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_sequences_follow_the_targets_law(rule):
+def test_sequences_follow_the_targets_law(rule, num_sequences):
     parents = TREES["chain of 3" if rule.max_children == 1 else "uneven levels"]
-    assert chi_square(rule, FixedTree(Tree(parents)), NUM_SEQUENCES) > LEVEL
+    assert chi_square(rule, FixedTree(Tree(parents)), num_sequences) > LEVEL
 
 
 def test_the_statistical_check_sees_a_biased_rule():
     policy = FixedTree(Tree(TREES["uneven levels"]))
-    assert chi_square(UnlikelyDropped(), policy, NUM_SEQUENCES // 4) < LEVEL
+    assert chi_square(UnlikelyDropped(), policy, NUM_SEQUENCES) < LEVEL

@@ -28,7 +28,6 @@ from tests.runtime.exact_source import law
 from tests.runtime.test_decode_law import (
     EXACT,
     LEVEL,
-    NUM_SEQUENCES,
     PROMPT,
     SAMPLING,
     autoregressive_law,
@@ -38,7 +37,7 @@ from tests.runtime.test_decode_law import (
 )
 from tests.verifiers.broken_verifiers import Reranked
 
-SEQUENCES = NUM_SEQUENCES // 10
+SEQUENCES = 2_000
 MANY_STEPS = trees(5, 2, 9) | chains(9)
 
 
