@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from planner.documents.document import PlannerError
 from tree_kernels import available, tree_attention
+from tree_kernels.reference import packed
 
 MASKED = ("sdpa", "eager")
 """Implementations of transformers that take an arbitrary mask."""
@@ -27,9 +28,6 @@ TREE = "espalier_tree"
 
 CHOICES = ("auto", "tree", *MASKED)
 """What a person may ask for."""
-
-WORD = 32
-"""Bits of a word."""
 
 
 class Visibility(Protocol):
@@ -106,8 +104,6 @@ class PackedBits:
         kernel = available(device, dtype, head_dim) is None
         self.name = "tree" if kernel else "tree (reference)"
         self._device = device
-        values = [1 << bit for bit in range(WORD - 1)] + [-(1 << (WORD - 1))]
-        self._values = torch.tensor(values, dtype=torch.int32, device=device)
         self._lone = torch.ones((1, 1, 1), dtype=torch.int32, device=device)
 
     def arguments(self, num_rows: int, length: int, visible: Tensor | None) -> dict[str, Any]:
@@ -118,15 +114,10 @@ class PackedBits:
                 (num_rows, num_rows), dtype=torch.bool, device=self._device
             ).tril_()
         size = 1 if visible is None else visible.shape[1]
-        bits = self._lone if visible is None else self._packed(visible)
+        bits = self._lone if visible is None else packed(visible)[None]
         counts = torch.tensor([length + num_rows - size, size], dtype=torch.int32)
         counts = counts.to(self._device, non_blocking=True)
         return {"token_tree": TokenTree(counts[:1], counts[1:], bits)}
-
-    def _packed(self, visible: Tensor) -> Tensor:
-        """bool [n, t] -> int32 [1, n, ceil(t / 32)]; bit 31 is the sign."""
-        words = pad(visible, (0, -visible.shape[1] % WORD)).view(len(visible), -1, WORD)
-        return (words * self._values).sum(-1, dtype=torch.int32)[None]
 
 
 def register_tree_attention() -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .checks import BITS
+from .attention_call import BITS
 
 BITS = tl.constexpr(BITS)
 HIDDEN = tl.constexpr(float("-inf"))

@@ -1,4 +1,4 @@
-"""What the Triton kernels can run on: which devices, which types, whether Triton is there."""
+"""Devices and types that the Triton kernels can run on, and whether Triton is there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def interpreted() -> bool:
 
 @dataclass(frozen=True)
 class Device:
-    """What the choice of tiles and splits needs to know of a device."""
+    """The facts of a device by which tiles and splits are chosen."""
 
     num_multiprocessors: int
     shared: int
@@ -57,7 +57,7 @@ class Device:
 
 @lru_cache
 def device_of(device: torch.device) -> Device:
-    """Of a CUDA device; elsewhere, where programs are interpreted one by one, one of Hopper's."""
+    """Facts of a CUDA device; of one of Hopper's elsewhere, where programs run one by one."""
     if device.type != "cuda":
         return Device(1, 232_448)
     properties = torch.cuda.get_device_properties(device)

@@ -1,4 +1,4 @@
-"""Which backend serves a call: Triton where it can (`available`), plain torch elsewhere."""
+"""The choice of a backend for a call: Triton where it can (`available`), else plain torch."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .attention_call import AttentionShape
 from .backend import on
-from .checks import AttentionShape
 from .configs import Config
 from .reference import check_parents
 
@@ -40,7 +40,7 @@ def ancestor_bits(parents: Tensor, num_words: int | None = None) -> Tensor:
 
 @dataclass(frozen=True)
 class TreeBlocks:
-    """For every tile of query rows, the blocks of 32 tree rows in which one of them sees any.
+    """Lists of blocks of 32 tree rows: for every tile of query rows, those in which one sees any.
 
     lists   int32 [B, tiles, W]  block numbers, ascending; counts of them, then anything
     counts  int32 [B, tiles]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
-from .checks import BITS, attention_shape, score_factor
+from .attention_call import BITS, AttentionCall, score_factor
 
 
 def tree_attention(
@@ -42,9 +44,9 @@ def tree_attention(
 
     Returns float [B, Hq, n, D] in query's dtype.  Raises ValueError when arguments do not fit.
     """
-    shape = attention_shape(
+    shape = AttentionCall(
         query, key, value, prefix_lengths, ancestor_bits, tree_sizes, tree_rows, out
-    )
+    ).checked()
     factor = score_factor(scaling, shape.head_dim)
     sizes = [shape.num_nodes] * shape.batch if tree_sizes is None else tree_sizes.tolist()
     rows = sizes if tree_rows is None else tree_rows.tolist()
@@ -90,8 +92,14 @@ def packed(seen: Tensor) -> Tensor:
     """Pack bool [..., t] into int32 [..., ceil(t / 32)]."""
     missing = -seen.shape[-1] % BITS
     words = torch.nn.functional.pad(seen, (0, missing)).unflatten(-1, (-1, BITS))
-    weights = 1 << torch.arange(BITS, dtype=torch.int64, device=seen.device)
-    return (words * weights).sum(-1).to(torch.int32)  # bit 31 becomes the sign
+    return (words * bit_values(seen.device)).sum(-1, dtype=torch.int32)
+
+
+@lru_cache
+def bit_values(device: torch.device) -> Tensor:
+    """Numbers of one bit each, int32 [32]; the last one is negative, bit 31 being the sign."""
+    values = [1 << bit for bit in range(BITS - 1)] + [-(1 << (BITS - 1))]
+    return torch.tensor(values, dtype=torch.int32, device=device)
 
 
 def ancestor_bits(parents: Tensor, num_words: int | None = None) -> Tensor:
@@ -183,8 +191,8 @@ def accept_walk(
     sampled     int64 [B, n]  a token drawn from the target's distribution at each node
     tree_sizes  int32 [B]     nodes of each tree; those behind are padding.  n by default
 
-    This is the verification of the rules that draw the target's token first (`naive`, `topk`, and
-    every rule at temperature 0); a token held by several siblings leads to the first of them.
+    This is what verifiers do that draw the target's token first (`naive`, `topk`, and every
+    verifier at temperature 0); a token held by several siblings leads to the first of them.
 
     Returns (rows int32 [B, n], counts int32 [B], next_tokens int64 [B]): the accepted path is
     rows[:count], root included, ready for `keep_rows_` (0 behind it), and the token sampled at its

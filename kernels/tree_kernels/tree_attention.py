@@ -6,17 +6,18 @@ Importable without Triton; the first call loads the kernels.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from .attention_call import AttentionCall, AttentionShape, score_factor
 from .backend import (
     Device,
     device_of,
     interpreted,
     on,
 )
-from .checks import AttentionShape, attention_shape, score_factor
 from .configs import (
     MAX_SPLITS,
     Config,
@@ -60,15 +61,15 @@ def tree_attention(
     prefixes and trees that its tensors can hold.  A length beyond them is cut, and no row that a
     text does not have is read.
     """
-    shape = attention_shape(
+    call = AttentionCall(
         query, key, value, prefix_lengths, ancestor_bits, tree_sizes, tree_rows, out
     )
+    shape = call.checked()
     factor = score_factor(scaling, shape.head_dim) * math.log2(math.e)
     num_rows = shape.num_nodes * shape.group
     device = device_of(query.device)
     config = config or choose_config(num_rows, shape.head_dim, query.element_size(), device.shared)
     num_splits = _num_splits(num_splits, shape, config, device)
-    query = query if query.stride(3) == 1 else query.contiguous()
     bits = ancestor_bits.contiguous()
     if blocks is None and shape.num_words >= LISTED_FROM:
         blocks = tree_blocks(
@@ -80,10 +81,11 @@ def tree_attention(
             f"groups of {blocks.group}, expected {config.block_m} and {shape.group}; make them "
             "with this call's config"
         )
+    query = query if query.stride(3) == 1 else query.contiguous()
     out = torch.empty_like(query) if out is None else out
-    lengths = (prefix_lengths, bits, tree_sizes, tree_rows, blocks)
+    call = replace(call, query=query, ancestor_bits=bits, out=out)
     with on(query.device):
-        _launch(query, key, value, *lengths, out, shape, factor, config, num_splits)
+        _launch(call, shape, factor, blocks, config, num_splits)
     return out
 
 
@@ -99,23 +101,18 @@ def _num_splits(asked: int | None, shape: AttentionShape, config: Config, device
 
 
 def _launch(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    prefix_lengths: Tensor,
-    bits: Tensor,
-    tree_sizes: Tensor | None,
-    tree_rows: Tensor | None,
-    blocks: TreeBlocks | None,
-    out: Tensor,
+    call: AttentionCall,
     shape: AttentionShape,
     factor: float,
+    blocks: TreeBlocks | None,
     config: Config,
     num_splits: int,
 ) -> None:
-    """Launch `attend`, and `combine` where there is more than one split."""
+    """Launch `attend`, and `combine` where there is more than one split; `call` names its `out`."""
     from .attention_kernels import attend, combine
 
+    query, key, value, out, bits = call.query, call.key, call.value, call.out, call.ancestor_bits
+    assert out is not None
     num_rows = shape.num_nodes * shape.group
     partial = partial_lse = None
     if num_splits > 1:
@@ -136,10 +133,10 @@ def _launch(
         query,
         key,
         value,
-        prefix_lengths,
+        call.prefix_lengths,
         bits,
-        tree_sizes,
-        tree_rows,
+        call.tree_sizes,
+        call.tree_rows,
         lists,
         counts,
         out,
@@ -162,9 +159,9 @@ def _launch(
     block_s = power_of_two(num_splits)
     block_r = max(1, min(COMBINED // block_s, config.block_m))
     combine[(-(-num_rows // block_r), shape.num_kv_heads, shape.batch)](
-        prefix_lengths,
-        tree_sizes,
-        tree_rows,
+        call.prefix_lengths,
+        call.tree_sizes,
+        call.tree_rows,
         counts,
         out,
         partial,

@@ -1,4 +1,4 @@
-"""In which order shall a tree's nodes stand, so that its mask has few blocks to read?
+"""Orders of a tree's nodes, and how many blocks of its mask there are to read in each.
 
 A kernel reads the tree's keys in blocks of 32 and skips a block of the mask, 32 queries by 32 keys,
 in which no query sees a key.  A node sees its ancestors, so blocks are few where nodes stand close
@@ -69,14 +69,6 @@ def pack_ancestors(parents: np.ndarray) -> np.ndarray:
     Returns int32 [n, ceil(n / 32)]: bit j % 32 of word j // 32 of row i: node i sees node j.
     """
     return _packed(_checked(parents))
-
-
-def num_blocks(parents: np.ndarray) -> int:
-    """Blocks of 32 x 32 entries of the ancestor mask that hold at least one.
-
-    parents  as for `reorder`
-    """
-    return int(_occupied(pack_ancestors(parents)))
 
 
 def _checked(parents: np.ndarray) -> np.ndarray:
@@ -171,18 +163,3 @@ def _packed(parents: np.ndarray) -> np.ndarray:
                 words[node, word] = words[parent, word]
         words[node, node // BLOCK] |= np.uint32(1) << np.uint32(node % BLOCK)
     return words.view(np.int32)
-
-
-@njit(cache=True)
-def _occupied(words: np.ndarray) -> int:
-    count, num_words = words.shape
-    seen = np.zeros(num_words, np.bool_)
-    total = 0
-    for node in range(count):
-        if node % BLOCK == 0:
-            seen[:] = False
-        for word in range(num_words):
-            if words[node, word] != 0 and not seen[word]:
-                seen[word] = True
-                total += 1
-    return total
