@@ -34,10 +34,10 @@ class Guarded:
 
     def intact(self) -> bool:
         """Has nothing been written beside the tensor?"""
-        beside = self.around[~self._inside]
-        if beside.is_floating_point():
-            return bool(beside.isnan().all())
-        return bool((beside == SENTINEL).all())
+        poisoned = (
+            self.around.isnan() if self.around.is_floating_point() else self.around == SENTINEL
+        )
+        return bool(poisoned.logical_or_(self._inside).all())
 
 
 def holding(tensor: Tensor) -> Guarded:
