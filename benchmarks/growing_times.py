@@ -18,7 +18,7 @@ from planner.documents.document import write_atomically
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
-from planner.optimizer.choice import rank_candidates
+from planner.optimizer.choice import Question, rank_candidates, sampling_at
 from planner.optimizer.grading import Candidate
 from planner.optimizer.solvers.specdecpp import SCORES
 from planner.plans.plan import Plan, Predicted
@@ -216,7 +216,8 @@ def entrants(profile: Path, temperature: float) -> list[Entrant]:
     def plan(verifier: str, drafting: Drafting, predicted: Predicted | None = None) -> Plan:
         return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
 
-    ranking = rank_candidates(Profile.load(profile), temperature=temperature)
+    facts = Profile.load(profile)
+    ranking = rank_candidates(facts, Question(sampling=sampling_at(facts, temperature)))
     chosen = {name: best_of(ranking, name) for name in SOLVED}
     found = [
         Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))

@@ -28,8 +28,7 @@ from planner.documents.document import PlannerError
 from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import StepCosts, step_costs
-from planner.optimizer.choice import rank_candidates
-from planner.optimizer.growing import costs_of, rate_on
+from planner.optimizer.choice import Question, rank_candidates, sampling_at
 from planner.policies import Drafting
 from planner.replay.replays import Played, Replays, replays_of
 from runtime.embedded import load_prompts
@@ -141,12 +140,14 @@ def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[R
     replays = replays_of(Profile.load(other), Sampling(temperature=temperature), "rrsw")
     if replays is None:
         return []
-    ranking, rows = rank_candidates(profile, temperature=temperature), []
+    ranking, rows = (
+        rank_candidates(profile, Question(sampling=sampling_at(profile, temperature))),
+        [],
+    )
     for rule in KNOBS:
         candidate = best_of(ranking, rule)
         if candidate is not None:
-            costs = step_costs(profile, verifier=candidate.verifier).growing()
-            costs = costs_of(candidate.drafting, costs)
+            costs = step_costs(profile, verifier=candidate.verifier).of(candidate.drafting)
             row = compared(contest, rule, candidate.drafting, replays, costs)
             rows += [] if row is None else [row]
     return rows
@@ -163,7 +164,7 @@ def compared(
     grid = grid_around(planned, rule)
 
     def best(texts: Replays) -> Drafting:
-        return max(grid, key=lambda drafting: rate_on(texts, drafting, costs))
+        return max(grid, key=lambda drafting: texts.rate(drafting, costs))
 
     def words(drafting: Drafting) -> str:
         return ", ".join(f"{getattr(drafting, field):.3g}" for field in KNOBS[rule])

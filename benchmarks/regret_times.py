@@ -24,8 +24,8 @@ from planner.documents.tree import Tree
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
-from planner.optimizer.choice import SOLVERS
-from planner.optimizer.problem import Estimates, Limits
+from planner.optimizer.problem import Limits, Problem
+from planner.optimizer.solvers import SOLVERS
 from planner.plans.plan import Plan
 from planner.policies.fixed import FixedTree
 from planner.trees.frontier import deep_search
@@ -311,8 +311,8 @@ def grid(profile: Profile, temperature: float) -> list[Choice]:
         if entry.verifier == GRID_RULES[0] or temperature == 0:
             law = evidence.law.limited(4)
             for solver in ("kary", "independent"):
-                trees = SOLVERS[solver].propose(Estimates(law, costs), GRID_LIMITS)
-                choices += [Choice(rule, tree) for tree in trees]
+                found = SOLVERS[solver].propose(Problem(law, costs, GRID_LIMITS))
+                choices += [Choice(rule, drafting.tree) for drafting in found.values()]
     return list(dict.fromkeys(choices))
 
 

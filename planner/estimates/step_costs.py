@@ -31,6 +31,7 @@ from ..documents.estimate import Estimate
 from ..documents.profile import Profile
 from ..documents.times import Costs, Curve
 from ..documents.tree import Tree
+from ..policies import Drafting, TreeDrafting
 
 _ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
 """sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
@@ -97,7 +98,7 @@ TREES, CHAINS = "trees", "chains"
 
 @dataclass(frozen=True)
 class GrowingCosts:
-    """What takes another time where a rule decides on the tree while it is drafted."""
+    """What takes another time where the tree is decided on while it is drafted."""
 
     draft_root: Time
     draft: TimeTable
@@ -152,6 +153,27 @@ class StepCosts:
         return replace(
             self, draft_root=times.draft_root, draft=times.draft, overhead=times.overhead
         )
+
+    def of(self, drafting: Drafting) -> StepCosts:
+        """The same for steps of this kind of drafting (`growing`)."""
+        if isinstance(drafting, TreeDrafting):
+            return self
+        head = drafting.trained_head
+        if head is not None:
+            return self.growing(head.sha256)
+        return self.growing(CHAINS if drafting.grows_chains else TREES)
+
+    def sizes_ms(self, num_nodes: int) -> np.ndarray:
+        """float64 [num_nodes]: verification and overhead, by number of nodes from 1; sizes below
+        the smallest that was measured count as that one."""
+        least = max(self.verify.first, self.overhead.first)
+        counts = np.maximum(np.arange(1, num_nodes + 1), least)
+        return np.array([self.verify_ms(n) + self.overhead_ms(n) for n in counts])
+
+    def node_ms(self, num_nodes: int) -> float:
+        """t': milliseconds that one more node takes, on average up to `num_nodes`."""
+        times = self.sizes_ms(num_nodes)
+        return max(float(np.polyfit(np.arange(len(times)), times, 1)[0]), 0.0)
 
     @property
     def autoregressive_ms(self) -> float:

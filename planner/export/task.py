@@ -9,7 +9,7 @@ from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.times import Costs
 from ..estimates.step_costs import step_costs
-from ..optimizer.choice import rank_candidates, sampling_at
+from ..optimizer.choice import Question, rank_candidates, sampling_at
 from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
@@ -154,14 +154,14 @@ class Task:
     def _best(self, way: Way, batch_size: int) -> Choice:
         assert self.profile is not None
         rule = self._rule(way)
-        candidates = rank_candidates(
-            self.profile,
+        question = Question(
             solver=way.solver,
             verifier=rule,
-            temperature=self.plan.sampling.temperature,
+            sampling=self.plan.sampling,
             batch_size=batch_size,
             context=self.context,
         )
+        candidates = rank_candidates(self.profile, question)
         costs = step_costs(self.profile, verifier=rule, batch_size=batch_size, context=self.context)
         possible = (c for c in candidates if not c.speculates or way.takes(c.drafting))
         timed = [each for each in (way.timed(c, costs) for c in possible) if each is not None]

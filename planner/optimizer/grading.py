@@ -29,6 +29,7 @@ from ..estimates.step_costs import StepCosts, speedup
 from ..plans.plan import Predicted, PredictedSteps
 from ..policies import Drafting, TreeDrafting
 from ..replay.replays import Played, Replays
+from ..verifiers import VERIFIERS
 
 EXACTLY_ONE = Estimate(value=1.0, low=1.0, high=1.0)
 
@@ -88,7 +89,7 @@ class Candidate:
 
     @property
     def predicted(self) -> Predicted:
-        """As a plan carries it."""
+        """What a plan says of it."""
         return Predicted(
             tokens_per_step=self.tokens_per_step,
             step_ms=self.step_ms,
@@ -136,8 +137,6 @@ def grade_grown(
     replays: Replays,
     *,
     control: Candidate | None,
-    solver: str = "",
-    verifier: str = "",
 ) -> Candidate:
     """What trees grown by `drafting` would emit and cost.
 
@@ -163,14 +162,28 @@ def grade_grown(
         return around(number, *bounds)
 
     return Candidate(
-        solver=solver,
-        verifier=verifier,
+        solver="",
+        verifier="",
         drafting=drafting,
         tokens_per_step=product(known, sampled(speed * step.ms, gain * ms)),
         step_ms=product(sampled(step.ms, ms), relative(step.estimate)),
         autoregressive_ms=alone,
         speedup=product(known, sampled(speed, gain), relative(step.estimate), alone),
         played=own,
+    )
+
+
+def order(candidate: Candidate) -> tuple[float, bool, int, bool, str, str, str]:
+    """A key to sort by, the best first: tokens per millisecond; ties go to fixed trees, then to
+    fewer nodes, then to verifiers that need no sampling, then to the first name."""
+    return (
+        -candidate.tokens_per_ms,
+        candidate.grows,
+        candidate.drafting.most_nodes,
+        not VERIFIERS[candidate.verifier].deterministic,
+        candidate.verifier,
+        candidate.solver,
+        candidate.drafting.model_dump_json(),
     )
 
 

@@ -78,6 +78,13 @@ class Replays:
             return compiled(self.recorded, drafting, self.deterministic)
         return play(self.recorded, lambda: drafting.policy(deterministic=self.deterministic))
 
+    def rate(self, drafting: Drafting, costs: StepCosts) -> float:
+        """Tokens per millisecond of rounds of `drafting`; -inf for settings that never draft, and
+        for sizes or widths that were not timed."""
+        tally, costs = self.play(drafting), costs.of(drafting)
+        usable = tally.root_passes.any() and covers(tally, costs)
+        return Played(tally, costs).tokens_per_ms if usable else -np.inf
+
     def half(self, which: int) -> Replays:
         """Every second text, from the first (0) or the second (1)."""
         return self.every(2, which)

@@ -20,7 +20,7 @@ from ..documents.estimate import Estimate
 from ..estimates.bootstrap import interval
 from ..estimates.intervals import around, product, relative
 from ..estimates.step_costs import Time
-from ..optimizer.choice import Contest
+from ..optimizer.choice import Ranking
 from ..optimizer.grading import Candidate
 from ..replay.replays import Played
 
@@ -40,9 +40,9 @@ class Comparison:
         return self.speed.low <= 1 <= self.speed.high
 
 
-def compare(one: Candidate, other: Candidate, contests: list[Contest]) -> Comparison:
-    """`one` against `other`, both from `contests` of the same profile, sampling and conditions."""
-    by_name = {contest.verifier: contest for contest in contests}
+def compare(one: Candidate, other: Candidate, rankings: list[Ranking]) -> Comparison:
+    """`one` against `other`, both from `rankings` of the same profile, sampling and conditions."""
+    by_name = {ranking.verifier: ranking for ranking in rankings}
     sides = [_Side.of(each, by_name[each.verifier]) for each in (one, other)]
     if one.grows or other.grows:
         sides = [side.on_recorded_trees() for side in sides]
@@ -59,7 +59,7 @@ class _Side:
     """A candidate with all that it can be compared by."""
 
     candidate: Candidate
-    contest: Contest
+    ranking: Ranking
     tokens: np.ndarray | None
     """float64 [2000]: tokens per step, by bootstrap sample of the texts"""
     step_ms: np.ndarray | None
@@ -68,16 +68,16 @@ class _Side:
     """Of the texts; tells whether two sides were measured on the same."""
 
     @classmethod
-    def of(cls, candidate: Candidate, contest: Contest) -> _Side:
+    def of(cls, candidate: Candidate, ranking: Ranking) -> _Side:
         """Of a fixed tree, as the traces have it; of growing ones nothing yet."""
-        tokens = None if candidate.grows else contest.evidence.samples(candidate.tree)
-        return cls(candidate, contest, tokens, None, [float(contest.evidence.num_prompts)])
+        tokens = None if candidate.grows else ranking.evidence.samples(candidate.tree)
+        return cls(candidate, ranking, tokens, None, [float(ranking.evidence.num_prompts)])
 
     def on_recorded_trees(self) -> _Side:
         """Played there, if any were recorded."""
-        played, replays = self.candidate.played, self.contest.replays
+        played, replays = self.candidate.played, self.ranking.replays
         if played is None and replays is not None and replays.hold(self.candidate.drafting):
-            played = Played(replays.play(self.candidate.drafting), self.contest.costs)
+            played = Played(replays.play(self.candidate.drafting), self.ranking.costs)
         if played is None:
             return replace(self, tokens=None, step_ms=None)
         return replace(
@@ -129,7 +129,7 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
     shares: dict[tuple[str, int], float] = defaultdict(float)
     errors: dict[tuple[str, int], float] = {}
     for side, sign in ((one, 1.0), (other, -1.0)):
-        for place, time, often in _times(side.candidate, side.contest):
+        for place, time, often in _times(side.candidate, side.ranking):
             shares[place] += sign * often / side.candidate.step_ms.value
             errors[place] = time.error_ms
     by_curve: dict[tuple[str, bool], float] = defaultdict(float)
@@ -141,13 +141,13 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
     return Estimate(value=value, low=value / wide, high=value * wide)
 
 
-def _times(candidate: Candidate, contest: Contest) -> list[tuple[tuple[str, int], Time, float]]:
+def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int], Time, float]]:
     """The measured times that its step is the sum of, by curve and count, and how often each."""
-    costs = contest.costs
+    costs = ranking.costs
 
     def named(curve: str) -> str:
         """Of walks every verifier has its own, of passes all have the same."""
-        return f"{curve}, {contest.verifier}" if "overhead" in curve else curve
+        return f"{curve}, {ranking.verifier}" if "overhead" in curve else curve
 
     if candidate.played is not None:
         rounds = candidate.played.tally.rounds.sum()

@@ -145,17 +145,18 @@ def _plans(
     profile: Profile, sampling: Sampling, batch_size: int, context: int | None
 ) -> Iterator[Shown]:
     """The candidates and why the first of them is the first; one line where there are none."""
-    from ..optimizer.choice import contests, ranked
+    from ..optimizer.choice import Question, ranked, ranked_by_verifier
     from .reasons import reasons
     from .tables import table
 
     try:
-        held = contests(profile, sampling=sampling, batch_size=batch_size, context=context)
+        question = Question(sampling=sampling, batch_size=batch_size, context=context)
+        rankings = ranked_by_verifier(profile, question)
     except PlannerError as error:
         yield f"{sampling}: no plans: {error}"
         return
-    candidates = ranked(held)
-    costs = held[0].costs
+    candidates = ranked(rankings)
+    costs = rankings[0].costs
     yield table(
         f"{sampling}: best of {len(candidates)} candidate plans at batch {costs.batch_size}, "
         f"context {costs.context}, by verifier and by solver",
@@ -163,7 +164,7 @@ def _plans(
         map(_row, contenders(candidates)),
         num_left=2,
     )
-    lines = reasons(candidates, held)
+    lines = reasons(candidates, rankings)
     if any(candidate.grows for candidate in candidates):
         lines.append(
             "Nodes and depth with a digit behind the point are averages: there every step grows a "

@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING
 from ..documents.estimate import Estimate
 
 if TYPE_CHECKING:
-    from ..optimizer.choice import Contest
+    from ..optimizer.choice import Ranking
     from ..optimizer.grading import Candidate
 
 
-def reasons(candidates: list[Candidate], contests: list[Contest]) -> list[str]:
+def reasons(candidates: list[Candidate], rankings: list[Ranking]) -> list[str]:
     """Against not speculating, against another verifier, against another solver; what is proven."""
     best = candidates[0]
     if not best.speculates:
-        return [*_against_speculating(candidates), _nothing_better(best, contests)]
+        return [*_against_speculating(candidates), _nothing_better(best, rankings)]
     lines = [_against_not_speculating(best)]
     other_verifier = _first(
         candidates, lambda one: one.verifier != best.verifier and one.speculates
     )
     if other_verifier:
-        lines.append(_against(best, other_verifier, contests, name=other_verifier.verifier))
+        lines.append(_against(best, other_verifier, rankings, name=other_verifier.verifier))
     other_solver = _first(
         candidates,
         lambda one: one.verifier == best.verifier and one.solver != best.solver and one.speculates,
     )
     if other_solver:
         name = f"the best of another solver under {best.verifier}"
-        lines.append(_against(best, other_solver, contests, name=name))
+        lines.append(_against(best, other_solver, rankings, name=name))
     if not best.grows:
-        return [*lines, _nothing_better(best, contests)]
+        return [*lines, _nothing_better(best, rankings)]
     fixed = _first(candidates, lambda one: one.speculates and not one.grows)
     if fixed and fixed not in (other_verifier, other_solver):
-        lines.append(_against(best, fixed, contests, name="the best fixed tree"))
+        lines.append(_against(best, fixed, rankings, name="the best fixed tree"))
     return lines
 
 
@@ -65,10 +65,10 @@ def _against_speculating(candidates: list[Candidate]) -> list[str]:
     return lines
 
 
-def _against(best: Candidate, other: Candidate, contests: list[Contest], *, name: str) -> str:
+def _against(best: Candidate, other: Candidate, rankings: list[Ranking], *, name: str) -> str:
     from .comparison import compare
 
-    ratio = compare(best, other, contests)
+    ratio = compare(best, other, rankings)
     return (
         f"Against {name} ({_shape(other)}) it emits "
         f"{_change(ratio.tokens_per_step, 'more tokens', 'fewer tokens', 'as many tokens')} per "
@@ -77,11 +77,11 @@ def _against(best: Candidate, other: Candidate, contests: list[Contest], *, name
     )
 
 
-def _nothing_better(best: Candidate, contests: list[Contest]) -> str:
+def _nothing_better(best: Candidate, rankings: list[Ranking]) -> str:
     """The certificate; not speculating is the same under every verifier, so there it is of all."""
     alone = not best.speculates
-    judged = [one for one in contests if alone or one.verifier == best.verifier]
-    gap = max(contest.gap(best.tree) for contest in judged)
+    judged = [one for one in rankings if alone or one.verifier == best.verifier]
+    gap = max(ranking.gap(best.tree) for ranking in judged)
     limits = judged[0].limits
     who = judged[0].verifier if len(judged) == 1 else "any verifier"
     where = "averaged over all positions" if alone else "as it is inside this tree"

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ..documents.profile import Profile
 from ..estimates.step_costs import step_costs
-from ..optimizer.growing import GrowthEstimates
-from ..optimizer.problem import Limits
 from ..optimizer.solvers.dyspec import verifying_threshold
 from ..optimizer.solvers.specdecpp import stopping_threshold
 from ..plans.plan import Plan
@@ -41,15 +39,10 @@ def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
         verifier=verifier_at(plan.verifier, plan.sampling).name,
         batch_size=plan.made_from.batch_size,
         context=plan.made_from.context,
-    ).growing()
-    estimates = GrowthEstimates(
-        replays=replays,
-        costs=costs,
-        price_per_ms=plan.predicted.tokens_per_step.value / plan.predicted.step_ms.value,
-        max_children=replays.num_children,
     )
+    price = plan.predicted.tokens_per_step.value / plan.predicted.step_ms.value
     return PricedThresholds(
-        price_per_ms=estimates.price_per_ms,
-        dyspec=verifying_threshold(estimates, Limits(costs.max_nodes, 1)),
-        specdecpp=stopping_threshold(estimates),
+        price_per_ms=price,
+        dyspec=verifying_threshold(price, costs.growing(), costs.growing().max_nodes),
+        specdecpp=stopping_threshold(price, costs, replays.recorded),
     )

@@ -15,10 +15,9 @@ from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
 from planner.optimizer.choice import (
-    contests,
     rank_candidates,
     ranked,
-    sampling_at,
+    ranked_by_verifier,
 )
 from planner.optimizer.grading import grade
 from planner.show.attained import acceptance_by_rank, share_of_optimum
@@ -187,7 +186,7 @@ def test_where_drafting_is_dear_not_speculating_wins():
 
 
 def held(profile):
-    found = contests(profile, sampling=sampling_at(profile, None))
+    found = ranked_by_verifier(profile)
     return found, ranked(found)
 
 

@@ -19,7 +19,7 @@ from planner.export import (
 from planner.export.task import Task
 from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN
 from planner.optimizer import solve
-from planner.optimizer.choice import rank_candidates
+from planner.optimizer.choice import Question, rank_candidates
 from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
 from tests.optimizer import factory
 from tests.optimizer.choosing import random_traces
@@ -38,7 +38,9 @@ TREES = ("vllm-tree", "medusa", "eagle")
 def planned(profile, *ways: tuple[str, str], batch_size: int = 1):
     """The fastest of (solver, verifier), the slow way: everything ranked."""
     found = [
-        rank_candidates(profile, solver=solver, verifier=verifier, batch_size=batch_size)[0]
+        rank_candidates(profile, Question(solver=solver, verifier=verifier, batch_size=batch_size))[
+            0
+        ]
         for solver, verifier in ways
     ]
     return max(found, key=lambda each: each.tokens_per_ms)
@@ -106,7 +108,7 @@ def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
     the slow way."""
     found = []
     costs = step_costs(profile, verifier="topk")
-    for each in rank_candidates(profile, solver="fixed", verifier="topk"):
+    for each in rank_candidates(profile, Question(solver="fixed", verifier="topk")):
         if each.speculates and width(each.tree) <= costs.draft.last:
             tree = each.tree
             ms = costs.draft_root.ms + costs.verify_ms(tree.num_nodes)

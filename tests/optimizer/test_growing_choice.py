@@ -1,23 +1,24 @@
 """The choice of a plan where trees grow: settings graded beside fixed trees, crosswise."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from planner import Plan, PlannerError
+from planner.estimates.law import AcceptanceLaw
 from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
 from planner.optimizer.choice import (
-    GROWING_SOLVERS,
     NO_SOLVER,
-    SOLVERS,
-    contests,
+    Question,
     rank_candidates,
     ranked,
+    ranked_by_verifier,
 )
-from planner.optimizer.growing import GrowthEstimates
-from planner.optimizer.problem import Limits
+from planner.optimizer.problem import Limits, Problem
+from planner.optimizer.solvers import SOLVERS
 from planner.optimizer.solvers.dyspec import THRESHOLDS, worthwhile_sizes
 from planner.optimizer.solvers.pricing import (
     LOOKAHEADS,
@@ -34,6 +35,8 @@ from . import factory
 from .choosing import made, random_traces
 from .recorded_trees import HEAD, in_profile, made_up
 
+LAW = AcceptanceLaw.by_rank([0.5])
+"""For solvers that look at recorded trees alone."""
 GROWN = ("dyspec", "specdecpp", "assisted", "price")
 
 
@@ -48,7 +51,10 @@ def growing():
 
 def test_every_growing_solver_is_graded_beside_the_trees(growing):
     candidates = rank_candidates(growing)
-    assert {c.solver for c in candidates} == {NO_SOLVER, *SOLVERS, *GROWING_SOLVERS}
+    assert {c.solver for c in candidates} == {
+        NO_SOLVER,
+        *(name for name, each in SOLVERS.items() if each.by_default),
+    }
     assert {c.solver for c in candidates if c.grows} == set(GROWN)
     rates = [candidate.tokens_per_ms for candidate in candidates]
     assert rates == sorted(rates, reverse=True)
@@ -64,59 +70,64 @@ def test_a_growing_solver_can_be_asked_for(growing, solver):
     plan = solve(growing, solver=solver)
     assert not plan.speculates or plan.grows
     assert Plan.model_validate(plan.model_dump()) == plan
-    for candidate in rank_candidates(growing, solver=solver):
+    for candidate in rank_candidates(growing, Question(solver=solver)):
         assert candidate.grows or not candidate.speculates
 
 
 def test_fixed_trees_can_be_asked_for(growing):
-    candidates = rank_candidates(growing, solver="fixed")
+    candidates = rank_candidates(growing, Question(solver="fixed"))
     assert not any(candidate.grows for candidate in candidates)
     assert solve(growing, solver="fixed").tree.num_nodes >= 1
+
+
+def problem_of(ranking, **changes):
+    problem = Problem(LAW, ranking.costs, ranking.limits, ranking.replays, 0.1, 4)
+    return replace(problem, **changes)
 
 
 def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
     """tokens(control by traces) x speed(grown) / tokens played(control), the grown settings of
     either half of the texts being those that the other half proposes.  The step is the plan's own,
     on all texts, and tokens per step are that speed at that step."""
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
-    fixed = [c for c in contest.candidates if c.speculates and not c.grows]
+    (ranking,) = ranked_by_verifier(growing)
+    fixed = [c for c in ranking.candidates if c.speculates and not c.grows]
     control = max(fixed, key=lambda c: c.tokens_per_ms)
-    best = max((c for c in contest.candidates if not c.grows), key=lambda c: c.tokens_per_ms)
-    replays = contest.replays
-    for name, solver in GROWING_SOLVERS.items():
+    best = max((c for c in ranking.candidates if not c.grows), key=lambda c: c.tokens_per_ms)
+    replays = ranking.replays
+    for name in GROWN:
+        solver = SOLVERS[name]
         halves = [
             solver.propose(
-                GrowthEstimates(replays.half(which), contest.costs, best.tokens_per_ms, 4),
-                contest.limits,
+                problem_of(ranking, replays=replays.half(which), price_per_ms=best.tokens_per_ms)
             )
             for which in (0, 1)
         ]
         for key in halves[0]:
             tallies = [replays.half(which).play(halves[1 - which][key]) for which in (0, 1)]
             tokens = sum(each.tokens.sum() for each in tallies)
-            ms = sum(Played(each, contest.costs).step.ms * each.rounds.sum() for each in tallies)
+            ms = sum(Played(each, ranking.costs).step.ms * each.rounds.sum() for each in tallies)
             beside = replays.play(control.drafting)
             ratio = tokens / ms / (beside.tokens.sum() / beside.rounds.sum())
             speed = control.tokens_per_step.value * ratio
             (found,) = (
-                c for c in contest.candidates
+                c for c in ranking.candidates
                 if c.solver == name and c.tokens_per_ms == pytest.approx(speed, rel=1e-12)
             )  # fmt: skip
-            own = Played(replays.play(found.drafting), contest.costs).step.ms
+            own = Played(replays.play(found.drafting), ranking.costs).step.ms
             assert found.step_ms.value == pytest.approx(own, rel=1e-12)
             alone = found.autoregressive_ms.value
             assert found.speedup.value == pytest.approx(speed * alone, rel=1e-12)
 
 
 def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(growing):
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
-    estimates = GrowthEstimates(contest.replays, contest.costs, 0.1, 4)
-    planned = GROWING_SOLVERS["dyspec"].propose(estimates, contest.limits)["threshold"]
-    assert planned.max_depth == contest.limits.max_depth
+    (ranking,) = ranked_by_verifier(growing)
+    problem = problem_of(ranking)
+    planned = SOLVERS["dyspec"].propose(problem)["threshold"]
+    assert planned.max_depth == ranking.limits.max_depth
 
     def rate(threshold):
-        played = contest.replays.play(planned.model_copy(update={"threshold": threshold}))
-        return Played(played, contest.costs).tokens_per_ms
+        played = ranking.replays.play(planned.model_copy(update={"threshold": threshold}))
+        return Played(played, ranking.costs).tokens_per_ms
 
     assert rate(planned.threshold) >= max(map(rate, THRESHOLDS)) > min(map(rate, THRESHOLDS))
 
@@ -129,80 +140,80 @@ def test_budgets_are_also_those_that_stairs_of_time_go_down_to():
 
 
 def test_a_cheap_budget_between_the_usual_ones_is_found(growing):
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    (ranking,) = ranked_by_verifier(growing)
     costs = factory.costs(
         verify=lambda n: 8 if n == 14 else 10 + n, draft=lambda width: 0.2, counts=range(1, 17)
     )
     steep = step_costs(growing.model_copy(update={"costs": [costs]}), verifier="rrsw").growing()
-    estimates = GrowthEstimates(contest.replays, steep, 0.1, 4)
-    planned = GROWING_SOLVERS["dyspec"].propose(estimates, contest.limits)["greedy"]
+    problem = problem_of(ranking, costs=steep)
+    planned = SOLVERS["dyspec"].propose(problem)["greedy"]
     assert planned.num_nodes == 14
 
 
 @pytest.mark.parametrize("node_ms", [0.01, 1.0, 8.0])
 def test_no_threshold_pays_much_more_than_the_planned_one(growing, node_ms):
     """Where verifying is dear, the best ones are near to one."""
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    (ranking,) = ranked_by_verifier(growing)
     costs = factory.costs(
         verify=lambda n: 10 + node_ms * (n - 1), draft=lambda width: 0.5, counts=range(1, 17)
     )
     profile = growing.model_copy(update={"costs": [costs]})
     steep = step_costs(profile, verifier="rrsw").growing()
-    estimates = GrowthEstimates(contest.replays, steep, 0.1, 4)
-    planned = GROWING_SOLVERS["dyspec"].propose(estimates, contest.limits)["threshold"]
+    problem = problem_of(ranking, costs=steep)
+    planned = SOLVERS["dyspec"].propose(problem)["threshold"]
     any_value = [round(0.01 * place, 2) for place in range(1, 100)]
     rates = {
-        each: estimates.rate(planned.model_copy(update={"threshold": each})) for each in any_value
+        each: problem.rate(planned.model_copy(update={"threshold": each})) for each in any_value
     }
-    assert estimates.rate(planned) >= 0.98 * max(rates.values())
+    assert problem.rate(planned) >= 0.98 * max(rates.values())
     assert node_ms < 8 or max(rates, key=rates.get) > 0.8
 
 
 def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(growing):
     """No other node price and lookahead are faster at the same price; and that price is the rate
     of the fastest known, or of an earlier round."""
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
-    estimates = GrowthEstimates(contest.replays, contest.costs, 0.1, 4)
-    planned = GROWING_SOLVERS["price"].propose(estimates, contest.limits)["price"]
+    (ranking,) = ranked_by_verifier(growing)
+    problem = problem_of(ranking)
+    planned = SOLVERS["price"].propose(problem)["price"]
     rates = [
-        estimates.rate(priced(planned, planned.price_per_ms, *point))
+        problem.rate(priced(planned, planned.price_per_ms, *point))
         for point in product(NODE_PRICES, LOOKAHEADS)
     ]
-    assert estimates.rate(planned) >= max(rates) > min(rates)
-    assert 0.1 <= planned.price_per_ms <= max(estimates.rate(planned), 0.1) * (1 + 1e-9)
+    assert problem.rate(planned) >= max(rates) > min(rates)
+    assert 0.1 <= planned.price_per_ms <= max(problem.rate(planned), 0.1) * (1 + 1e-9)
 
 
 def test_a_price_stops_in_front_of_a_stair(growing):
     """Three nodes are verified in no time, a fourth takes as long as all else: every fixed tree of
     three nodes is at most as fast, and so is every setting that may become larger."""
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
+    (ranking,) = ranked_by_verifier(growing)
     stair = factory.costs(
         verify=lambda n: 10 if n <= 3 else 40, draft=lambda width: 0.2, counts=range(1, 17)
     )
     steep = step_costs(growing.model_copy(update={"costs": [stair]}), verifier="rrsw").growing()
-    estimates = GrowthEstimates(contest.replays, steep, 0.1, 4)
-    planned = GROWING_SOLVERS["price"].propose(estimates, contest.limits)["price"]
+    problem = problem_of(ranking, costs=steep)
+    planned = SOLVERS["price"].propose(problem)["price"]
     assert planned.num_nodes == 3
     for parents in ([-1, 0, 1], [-1, 0, 0]):
-        fixed = Played(contest.replays.play(TreeDrafting(parents=parents)), steep)
-        assert estimates.rate(planned) > fixed.tokens_per_ms
+        fixed = Played(ranking.replays.play(TreeDrafting(parents=parents)), steep)
+        assert problem.rate(planned) > fixed.tokens_per_ms
     larger = [
         priced(within(planned, 16, planned.max_children), planned.price_per_ms, *point)
         for point in product(NODE_PRICES, LOOKAHEADS)
     ]
-    assert estimates.rate(planned) > 1.02 * estimates.rates(larger).max()
+    assert problem.rate(planned) > 1.02 * problem.rates(larger).max()
 
 
 def test_a_price_may_grow_chains(growing):
     """With one child a node and the lowest prices they are fixed chains (of one token here, as the
     records end below many a child); and what is planned is as fast as any of them."""
-    (contest,) = contests(growing, sampling=growing.acceptance[0].sampling)
-    estimates = GrowthEstimates(contest.replays, contest.costs, 0.1, 4)
-    planned = GROWING_SOLVERS["price"].propose(estimates, contest.limits)["price"]
+    (ranking,) = ranked_by_verifier(growing)
+    problem = problem_of(ranking)
+    planned = SOLVERS["price"].propose(problem)["price"]
     chains = [priced(within(planned, size, 1), 1e-9, 0.0, 4.0) for size in (2, 3, 5)]
-    assert (estimates.rates(chains) <= estimates.rate(planned)).all()
+    assert (problem.rates(chains) <= problem.rate(planned)).all()
     assert type(planned).model_validate(chains[0].model_dump()) == chains[0]
-    played, fixed = map(contest.replays.play, (chains[0], TreeDrafting(parents=[-1, 0])))
+    played, fixed = map(ranking.replays.play, (chains[0], TreeDrafting(parents=[-1, 0])))
     assert played.tokens.tolist() == fixed.tokens.tolist()
     assert played.rounds.tolist() == fixed.rounds.tolist()
 
@@ -220,20 +231,24 @@ def test_the_fastest_of_many_is_found_without_playing_all_to_the_end(seed):
     """On few texts all are played; on more of them what is found is nearly the best of all."""
     costs = step_costs(made(factory.costs(verify=lambda n: 10 + n / 2, counts=range(1, 17))))
     grid = greedy_grid()
-    few = GrowthEstimates(made_up(seed, lengths=(30,) * 31), costs, 0.1, 4)
-    many = GrowthEstimates(made_up(seed, lengths=(30,) * 32), costs, 0.1, 4)
+    few, many = (
+        Problem(LAW, costs, Limits(16, 8), made_up(seed, lengths=(30,) * count), 0.1, 4)
+        for count in (31, 32)
+    )
     rates = [few.rate(each) for each in grid]
     assert few.rates(grid).tolist() == rates
-    assert few.fastest_of_many(grid) == few.fastest(grid) == grid[int(np.argmax(rates))]
+    assert (
+        few.fastest_of_many(grid) == few.fastest(grid) == (grid[int(np.argmax(rates))], max(rates))
+    )
     played = []
 
-    class Counting(GrowthEstimates):
+    class Counting(Problem):
         def rate(self, drafting):
             played.append(self.replays.num_texts)
             return super().rate(drafting)
 
-    counted = Counting(many.replays, costs, 0.1, 4)
-    found = counted.fastest_of_many(grid)
+    counted = Counting(**vars(many))
+    found, _ = counted.fastest_of_many(grid)
     assert played.count(8) == len(grid)
     assert played.count(32) == -(-len(grid) // 4)
     assert many.fastest_of_many(grid[:8]) == many.fastest(grid[:8])  # none is left out of so few
@@ -241,11 +256,11 @@ def test_the_fastest_of_many_is_found_without_playing_all_to_the_end(seed):
     assert best * 0.99 < many.rate(found) <= best
 
 
-def test_never_drafting_is_no_setting_of_a_rule_that_drafts():
+def test_never_drafting_is_no_setting_of_a_policy_that_drafts():
     replays = made_up(0, lengths=(30, 30))
     dear = step_costs(made(factory.costs(verify=lambda n: 10.0, draft=lambda w: 50.0)))
-    estimates = GrowthEstimates(replays, dear, 10.0, 4)
-    settings = GROWING_SOLVERS["price"].propose(estimates, Limits(max_nodes=8, max_depth=4))
+    problem = Problem(LAW, dear, Limits(max_nodes=8, max_depth=4), replays, 10.0, 4)
+    settings = SOLVERS["price"].propose(problem)
     assert settings == {}
 
 
@@ -263,7 +278,7 @@ def test_a_heads_chains_pay_for_its_word():
     profile = in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
     found = {
         candidate.drafting.score: candidate
-        for candidate in rank_candidates(profile, solver="specdecpp")
+        for candidate in rank_candidates(profile, Question(solver="specdecpp"))
         if candidate.speculates
     }
     assert len(found) == 2
@@ -284,7 +299,7 @@ def test_fixed_trees_of_more_children_than_were_recorded_do_not_stop_growing_one
     wide = factory.traced([flat + 0.005 * i for i in range(3)])
     costs = factory.costs(verify=lambda n: 10 + n / 50, counts=range(1, 17))
     profile = in_profile(factory.profile([wide], [costs]), narrow)
-    held = contests(profile, sampling=profile.acceptance[0].sampling)
+    held = ranked_by_verifier(profile)
     candidates = ranked(held)
     assert candidates[0].drafting.most_children > 2
     grown = next(c for c in candidates if c.grows)
@@ -302,7 +317,9 @@ def test_it_is_told_what_is_being_weighed(growing):
 @pytest.mark.parametrize("max_nodes", [1, 2, 5])
 @pytest.mark.parametrize("max_depth", [0, 1, 3])
 def test_growing_trees_stay_within_the_limits(growing, max_nodes, max_depth):
-    for c in rank_candidates(growing, solver="grown", max_nodes=max_nodes, max_depth=max_depth):
+    for c in rank_candidates(
+        growing, Question(solver="grown", max_nodes=max_nodes, max_depth=max_depth)
+    ):
         if c.grows:
             assert c.played.tally.sizes[:, max_nodes + 1 :].sum() == 0
             assert c.played.tally.depths[:, max_depth + 1 :].sum() == 0
@@ -337,7 +354,7 @@ def test_a_profile_without_recorded_trees_says_so():
 
 
 def test_growing_trees_are_compared_on_the_same_texts(growing):
-    held = contests(growing, sampling=growing.acceptance[0].sampling)
+    held = ranked_by_verifier(growing)
     candidates = ranked(held)
     grown = next(c for c in candidates if c.solver == "price")
     fixed = next(c for c in candidates if c.solver == "sequoia")

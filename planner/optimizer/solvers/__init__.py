@@ -1,1 +1,26 @@
-"""What is worth trying: one class a solver."""
+"""What is worth trying: one class and one row a solver."""
+
+from __future__ import annotations
+
+from ..problem import Solver
+from .assisted import AssistedSolver, ConfidentSolver, TunedAssistedSolver
+from .dyspec import DySpecSolver
+from .pricing import PriceSolver
+from .sequoia import NarrowSolver, SequoiaSolver
+from .shapes import ChainSolver, IndependentSolver, KarySolver
+from .specdecpp import SpecDecSolver
+
+SOLVERS: dict[str, Solver] = {
+    "chain": ChainSolver(),
+    "kary": KarySolver(),
+    "independent": IndependentSolver(),
+    "sequoia": SequoiaSolver(),
+    "narrow": NarrowSolver(),
+    "dyspec": DySpecSolver(),
+    "specdecpp": SpecDecSolver(),
+    "assisted": AssistedSolver(),
+    "price": PriceSolver(),
+    "assisted-tuned": TunedAssistedSolver(),
+    "confident": ConfidentSolver(),
+}
+"""A tree that several propose counts for the first of them."""

@@ -1,14 +1,16 @@
-"""Settings for DySpec's rules: greedy with a budget, and level by level with a threshold."""
+"""Settings for DySpec's two policies: greedy with a budget, and level by level with a threshold."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from ...estimates.step_costs import StepCosts
 from ...policies import Drafting, GreedyDrafting, ThresholdDrafting
-from ..growing import GrowthEstimates
-from ..problem import Limits
+from ..problem import Problem, Solver
 
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256)
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
@@ -19,7 +21,7 @@ THRESHOLDS = (
 
 
 @dataclass(frozen=True)
-class DySpecSolver:
+class DySpecSolver(Solver):
     """The best budget with its depth, and the best threshold, of all that are tried.
 
     A threshold needs no other end: levels end where no slot is worth it.  Cut off above that they
@@ -30,46 +32,51 @@ class DySpecSolver:
     which it seldom is.
     """
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
-        if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
+    grows: ClassVar[bool] = True
+
+    def propose(self, problem: Problem) -> Mapping[str, Drafting]:
+        limits, max_children = problem.limits, problem.max_children
+        if limits.max_nodes < 2 or limits.max_depth < 1 or max_children < 2:
             return {}  # chains are another solver's
-        priced = verifying_threshold(estimates, limits)
-
-        def greedy(num_nodes: int, max_depth: int) -> GreedyDrafting:
-            return GreedyDrafting(
-                num_nodes=num_nodes, max_depth=max_depth, max_children=estimates.max_children
-            )
-
-        def threshold(threshold: float) -> ThresholdDrafting:
-            return ThresholdDrafting(
+        costs = problem.costs.growing()
+        sizes = worthwhile_sizes(costs.sizes_ms(limits.max_nodes))
+        depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
+        budgets = [
+            GreedyDrafting(num_nodes=size, max_depth=depth, max_children=max_children)
+            for size in sizes
+            for depth in depths
+            if depth < size
+        ]
+        thresholds = [
+            ThresholdDrafting(
                 threshold=threshold,
                 num_nodes=limits.max_nodes,
                 max_depth=limits.max_depth,
-                max_children=estimates.max_children,
+                max_children=max_children,
             )
-
-        sizes = worthwhile_sizes(estimates.verify_ms(limits.max_nodes))
-        depths = [depth for depth in DEPTHS if depth < limits.max_depth] + [limits.max_depth]
-        budgets = [greedy(size, depth) for size in sizes for depth in depths if depth < size]
-        found: dict[str, Drafting] = {
-            "greedy": estimates.fastest_of_many(budgets),
-            "threshold": estimates.fastest(list(map(threshold, (priced, *THRESHOLDS)))),
+            for threshold in (
+                verifying_threshold(problem.price_per_ms, costs, limits.max_nodes),
+                *THRESHOLDS,
+            )
+        ]
+        found: dict[str, tuple[Drafting, float]] = {
+            "greedy": problem.fastest_of_many(budgets),
+            "threshold": problem.fastest(thresholds),
         }
-        return {name: each for name, each in found.items() if estimates.rate(each) > -np.inf}
+        return {name: settings for name, (settings, rate) in found.items() if rate > -np.inf}
 
 
-def worthwhile_sizes(verify_ms: np.ndarray) -> list[int]:
+def worthwhile_sizes(sizes_ms: np.ndarray) -> list[int]:
     """`SIZES` as far as there are times, the largest, and the most nodes that the time of each of
     these buys: times are staircases that also go down, and 14 nodes may be cheaper than 12.
 
-    verify_ms  float64 [num_nodes]: of 1 node and more (`GrowthEstimates.verify_ms`)
+    sizes_ms  float64 [num_nodes]: of 1 node and more (`StepCosts.sizes_ms`)
     """
-    tried = [size for size in SIZES if size < len(verify_ms)] + [len(verify_ms)]
-    bought = (int(np.flatnonzero(verify_ms <= verify_ms[size - 1])[-1]) + 1 for size in tried)
+    tried = [size for size in SIZES if size < len(sizes_ms)] + [len(sizes_ms)]
+    bought = (int(np.flatnonzero(sizes_ms <= sizes_ms[size - 1])[-1]) + 1 for size in tried)
     return sorted({*tried, *bought})
 
 
-def verifying_threshold(estimates: GrowthEstimates, limits: Limits) -> float:
-    """C = price * t', inside (0, 1)."""
-    threshold = estimates.price_per_ms * estimates.node_ms(limits.max_nodes)
-    return round(min(max(threshold, 1e-3), 0.99), 4)
+def verifying_threshold(price_per_ms: float, costs: StepCosts, max_nodes: int) -> float:
+    """C = price * t', inside (0, 1); t' is what one more node takes up to `max_nodes`."""
+    return round(min(max(price_per_ms * costs.node_ms(max_nodes), 1e-3), 0.99), 4)

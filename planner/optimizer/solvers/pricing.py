@@ -1,17 +1,18 @@
-"""Settings for the rule that prices time: tables from recorded trees, prices by search."""
+"""Settings for the policy that prices time: tables from recorded trees, prices by search."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product, starmap
+from typing import ClassVar
 
 import numpy as np
 
 from ...policies import Drafting, PriceDrafting
 from ...replay.chance_tables import KNOTS, fitted_tables
-from ..growing import GrowthEstimates
-from ..problem import Limits
+from ..problem import Problem, Solver
 from .dyspec import worthwhile_sizes
 
 NODE_PRICES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4)
@@ -26,7 +27,7 @@ _CLOSE = 1e-3
 
 
 @dataclass(frozen=True)
-class PriceSolver:
+class PriceSolver(Solver):
     """The price of time is the rate at which tokens come when it is paid: a fixed point.
 
     From the best rate known, rounds are played at that price, which is then set to the rate they
@@ -34,22 +35,25 @@ class PriceSolver:
     only (price * t', 1 to 1.6), are the best of a grid each time.
 
     What is filled while there is hope below it is verified in the end, and one price for all nodes
-    knows of no stairs: where the fourth node takes as long as the first three, a rule that often
+    knows of no stairs: where the fourth node takes as long as the first three, a policy that often
     wants one more loses to a chain of two.  So budgets are tried too, those that stairs of time go
     down to, and chains beside trees (where there is room for two nodes, chances that are not quite
     right make the second a sibling too often): first with a few prices and lookaheads, the best of
     them with all.
     """
 
-    def propose(self, estimates: GrowthEstimates, limits: Limits) -> dict[str, Drafting]:
-        if limits.max_nodes < 2 or limits.max_depth < 1 or estimates.max_children < 2:
+    grows: ClassVar[bool] = True
+
+    def propose(self, problem: Problem) -> Mapping[str, Drafting]:
+        limits = problem.limits
+        if limits.max_nodes < 2 or limits.max_depth < 1 or problem.max_children < 2:
             return {}
-        base = self._priced_by_costs(estimates, limits)
-        best, best_rate, price = base, estimates.rate(base), base.price_per_ms
+        base = self._priced_by_costs(problem)
+        best, best_rate = problem.fastest([base])
+        price = base.price_per_ms
         grid = list(product((base.node_price, *NODE_PRICES), LOOKAHEADS))
         for _ in range(_ROUNDS):
-            found = estimates.fastest_of_many([priced(base, price, *point) for point in grid])
-            rate = estimates.rate(found)
+            found, rate = problem.fastest_of_many([priced(base, price, *point) for point in grid])
             if rate > best_rate:
                 best, best_rate = found, rate
             before, price = price, max(best_rate, base.price_per_ms)
@@ -58,29 +62,29 @@ class PriceSolver:
         budgets = [size for size in worthwhile_sizes(np.array(base.verify_ms)) if size > 1]
         shapes = starmap(partial(within, base), product(budgets, (1, base.max_children)))
         tried = [priced(shape, price, *point) for shape, point in product(shapes, COARSE)]
-        shape = estimates.fastest_of_many(tried)
-        found = estimates.fastest_of_many([priced(shape, price, *point) for point in grid])
-        if estimates.rate(found) > best_rate:
-            best, best_rate = found, estimates.rate(found)
+        shape, _ = problem.fastest_of_many(tried)
+        found, rate = problem.fastest_of_many([priced(shape, price, *point) for point in grid])
+        if rate > best_rate:
+            best, best_rate = found, rate
         return {"price": best} if best_rate > -np.inf else {}
 
-    def _priced_by_costs(self, estimates: GrowthEstimates, limits: Limits) -> PriceDrafting:
-        costs, num_nodes = estimates.costs, limits.max_nodes
+    def _priced_by_costs(self, problem: Problem) -> PriceDrafting:
+        costs, num_nodes = problem.costs.growing(), problem.limits.max_nodes
         widest = min(costs.draft.last, num_nodes)
-        tables = fitted_tables(estimates.replays.recorded, estimates.max_children)
-        node_price = estimates.price_per_ms * estimates.node_ms(num_nodes)
+        tables = fitted_tables(problem.texts.recorded, problem.max_children)
+        node_price = problem.price_per_ms * costs.node_ms(num_nodes)
         return PriceDrafting(
             num_nodes=num_nodes,
-            max_depth=min(limits.max_depth, MAX_DEPTH),
-            max_children=estimates.max_children,
-            price_per_ms=estimates.price_per_ms,
+            max_depth=min(problem.limits.max_depth, MAX_DEPTH),
+            max_children=problem.max_children,
+            price_per_ms=problem.price_per_ms,
             node_price=round(min(node_price, 0.9), 4),
             lookahead=1.0,
             draft_root_ms=costs.draft_root.ms,
             draft_ms=_rounded(
                 [costs.draft_ms(max(w, costs.draft.first)) for w in range(1, widest + 1)]
             ),
-            verify_ms=_rounded(estimates.verify_ms(num_nodes)),
+            verify_ms=_rounded(costs.sizes_ms(num_nodes)),
             knots=list(KNOTS),
             before=[_rounded(row) for row in tables.before],
             after=[_rounded(row) for row in tables.after],

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...documents.tree import Tree
 from ...estimates.step_costs import StepCosts
+from ...policies import Drafting
 from ...trees.best_first import BestFirst
 from ...trees.frontier import search
 from ...trees.programme import Programme
-from ..problem import Estimates, Limits
+from ..problem import Problem, Solver, numbered
 
 
 @dataclass(frozen=True)
-class SequoiaSolver:
+class SequoiaSolver(Solver):
     """Best trees of every size and depth, the most tokens per millisecond first.
 
     The step time of each is exact (its levels' widths are known), so that nothing is lost to the
@@ -25,17 +27,18 @@ class SequoiaSolver:
 
     shortlist: int = 24
 
-    def propose(self, estimates: Estimates, limits: Limits) -> list[Tree]:
+    def propose(self, problem: Problem) -> Mapping[str, Drafting]:
+        limits = problem.limits
         if limits.max_nodes < 2 or limits.max_depth < 1:
-            return []
-        trees = search(estimates.law, limits.max_nodes, limits.max_depth)
-        rate = _rates(trees, estimates.costs, limits.max_nodes)
+            return {}
+        trees = search(problem.law, limits.max_nodes, limits.max_depth)
+        rate = _rates(trees, problem.costs, limits.max_nodes)
         found = (trees.tree(*place) for place in _best(rate, self.shortlist))
-        return [tree for tree in found if tree is not None]
+        return numbered(tree for tree in found if tree is not None)
 
 
 @dataclass(frozen=True)
-class NarrowSolver:
+class NarrowSolver(Solver):
     """The same under a limit on each level's expanded nodes: 1, 2, 3, 4, 6, 8, 12, ...
 
     For draft passes that take a leap at some width, where a tree with most tokens of its size and
@@ -45,21 +48,22 @@ class NarrowSolver:
     shortlist: int = 3
     """Proposals for each limit."""
 
-    def propose(self, estimates: Estimates, limits: Limits) -> list[Tree]:
-        if limits.max_nodes < 2 or limits.max_depth < 1 or not estimates.law.by_rank_alone:
-            return []
-        law = estimates.law.non_increasing()
+    def propose(self, problem: Problem) -> Mapping[str, Drafting]:
+        limits = problem.limits
+        if limits.max_nodes < 2 or limits.max_depth < 1 or not problem.law.by_rank_alone:
+            return {}
+        law = problem.law.non_increasing()
         found: list[tuple[float, Tree]] = []
-        for widest in _half_steps(min(limits.max_nodes // 2, estimates.costs.draft.last)):
+        for widest in _half_steps(min(limits.max_nodes // 2, problem.costs.draft.last)):
             trees = BestFirst(law, limits.max_nodes, limits.max_depth, widest)
-            rate = _rates(trees, estimates.costs, limits.max_nodes)
+            rate = _rates(trees, problem.costs, limits.max_nodes)
             ranked = np.argsort(-rate, axis=None, kind="stable")[: self.shortlist]
             for place in (divmod(int(index), rate.shape[1]) for index in ranked):
                 tree = trees.tree(*place) if rate[place] > 0 else None
                 if tree is not None:
                     found.append((float(rate[place]), tree))
         found.sort(key=lambda each: -each[0])
-        return list(dict.fromkeys(tree for _, tree in found))
+        return numbered(dict.fromkeys(tree for _, tree in found))
 
 
 def _rates(trees: BestFirst | Programme, costs: StepCosts, max_nodes: int) -> np.ndarray:

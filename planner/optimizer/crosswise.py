@@ -1,0 +1,56 @@
+"""What are settings of growing trees worth that were chosen on the very texts they are played on?
+
+The best of many settings on the texts that it was chosen on looks better than it is.  So settings
+are proposed from one half of the texts and played on the other, and the other way round: settings
+that were only lucky on their texts are seen through.  The plan has those proposed from all texts,
+which are better informed than what was graded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ..policies import Drafting
+from ..replay.replays import Replays
+from .grading import Candidate, grade_grown, order
+from .problem import Problem, Solver
+
+Proposals = dict[tuple[str, str], Drafting]
+"""Settings by solver and the name that it gives them."""
+
+
+@dataclass(frozen=True)
+class Crosswise:
+    """One verifier's growing trees, proposed and graded by halves of the recorded texts."""
+
+    verifier: str
+    problem: Problem
+    solvers: Mapping[str, Solver]
+    doing: Callable[[str], object]
+
+    def graded(self, fixed: list[Candidate]) -> list[Candidate]:
+        """What the solvers propose, beside the fastest of the fixed trees that drafts and can be
+        played."""
+        texts = self.problem.texts
+        playable = [c for c in fixed if c.speculates and texts.hold(c.drafting)]
+        control = min(playable, key=order, default=None)
+        whole, *halves = (self._proposed(part) for part in (texts, texts.half(0), texts.half(1)))
+        found = []
+        for key, drafting in whole.items():
+            crossed = [half[key] for half in reversed(halves) if key in half]
+            if len(crossed) < len(halves):
+                continue
+            played = texts.played_by_halves(crossed, self.problem.costs.of(drafting))
+            if played is not None:
+                graded = grade_grown(drafting, played, texts, control=control)
+                found.append(replace(graded, solver=key[0], verifier=self.verifier))
+        return found
+
+    def _proposed(self, texts: Replays) -> Proposals:
+        problem = replace(self.problem, replays=texts)
+        proposed: Proposals = {}
+        for name, solver in self.solvers.items():
+            self.doing(f"growing trees, {self.verifier}, {name}")
+            proposed |= {(name, key): each for key, each in solver.propose(problem).items()}
+        return proposed
