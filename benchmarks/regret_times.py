@@ -30,10 +30,10 @@ from planner.plans.plan import Plan
 from planner.policies.fixed import FixedTree
 from planner.trees.frontier import deep_search
 from planner.verifiers import GREEDY_VERIFIER, VERIFIERS, verifier_at
-from profiler import ScoringHead, Settings, measure_profile
+from profiler import THOROUGH, Pair, ScoringHead, Settings, measure_profile
 from profiler.journal import Journal
-from profiler.measure import TIMED_VERIFIERS
-from profiler.times.sweeps import CostGrid, CostRounds, CostSweeps
+from profiler.times.cost_grid import CostGrid
+from profiler.times.sweeps import CostRounds, CostSweeps
 from runtime.embedded import PAIRS, load_prompts
 from runtime.language_model import LanguageModel
 from runtime.machine import describe_machine
@@ -212,14 +212,16 @@ def facts_of(
     heads: Mapping[Sampling, ScoringHead] | None = None,
     *,
     prompts: str = "profile",
-    num_prompts: int = Settings.num_replayed,
+    num_prompts: int = THOROUGH.num_replayed,
 ) -> Profile:
     """The acceptance of a pair, trees recorded after all prompts; `at_shapes` measures costs."""
     settings = Settings(
         samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
         contexts=(CONTEXT,), repeats=2, num_tokens=num_tokens, num_replayed=num_prompts,
     )  # fmt: skip
-    return measure_profile(target, draft, load_prompts(prompts, num_prompts), settings, heads=heads)
+    return measure_profile(
+        Pair(target, draft), load_prompts(prompts, num_prompts), settings, heads=heads
+    )
 
 
 def at_shapes(
@@ -232,9 +234,8 @@ def at_shapes(
     """The acceptance of `facts`, which all shapes share, with costs measured on each, in turns."""
     sweeps = {
         shape: CostSweeps(
-            target, draft, text(), CONTEXT, CostGrid.up_to(64, target.vocab_size),
+            Pair(target, draft), text()[:CONTEXT], CostGrid.up_to(64, target.vocab_size),
             Sampling(temperature=1.0), seed=0,
-            verifiers=TIMED_VERIFIERS,
             heads={each.file.sha256: each.head.scores for each in (heads or {}).values()},
         )
         for shape, target in targets.items()
@@ -263,7 +264,7 @@ def profiles_of(
     folder: Path,
     heads: Mapping[Sampling, ScoringHead] | None = None,
     *,
-    num_prompts: int = Settings.num_replayed,
+    num_prompts: int = THOROUGH.num_replayed,
 ) -> dict[str, Path]:
     """Where profiles of a pair lie in `folder`, by shape; measured where they do not yet."""
     places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}

@@ -33,9 +33,10 @@ from planner.estimates.evidence import Traces
 from planner.plans.plan import Plan, TreeDrafting
 from planner.trees.frontier import deep_search
 from planner.verifiers import GREEDY_VERIFIER, VERIFIERS
-from profiler import discard_pieces
-from profiler.acceptance import acceptance_entries, measure_acceptance, trace_texts
+from profiler import Pair, discard_pieces
+from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, trace_texts
 from profiler.journal import Journal, Piece
+from profiler.texts import Written
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
 
@@ -130,8 +131,8 @@ def traces(
     sampling = Sampling(temperature=temperature)
     pieces = [
         measure_acceptance(
-            *models(pair), load_prompts("profile"), sampling, num_tokens=num_tokens,
-            num_ranks=NUM_RANKS, seed=seed,
+            Pair(*models(pair)), load_prompts("profile"), sampling, Tracing(NUM_RANKS, seed),
+            num_tokens=num_tokens,
         )
         for seed in (seeds if temperature > 0 else seeds[:1])
     ]  # fmt: skip
@@ -207,11 +208,11 @@ def decoded(
         steps = np.array([len(each.tokens_by_step) for each in run], float)
         piece = {"tokens": np.array([len(each.tokens) for each in run], float), "steps": steps}
         if retrace:
-            texts = [each.tokens for each in run]
-            traced = trace_texts(
-                target, draft, prompts, texts, sampling,
-                verifiers=[case.verifier], num_ranks=NUM_RANKS, seed=seed + repeat,
-            )  # fmt: skip
+            texts = [Written(*each) for each in zip(
+                prompts, (each.tokens for each in run), strict=True
+            )]  # fmt: skip
+            tracing = Tracing(NUM_RANKS, seed + repeat, (case.verifier,))
+            traced = trace_texts(Pair(target, draft), texts, sampling, tracing)
             _, piece["rounds"] = joined([traced], sampling)[case.verifier].rounds(tree)
         return piece
 

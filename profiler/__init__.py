@@ -1,6 +1,17 @@
 """Measures what planning needs, with the runtime's own passes, and writes it as a Profile."""
 
-from .journal import discard_pieces
-from .measure import ScoringHead, Settings, measure_profile
+from runtime.pair import Pair
 
-__all__ = ["ScoringHead", "Settings", "discard_pieces", "measure_profile"]
+from .journal import discard_pieces
+from .measure import ScoringHead, measure_profile
+from .settings import QUICK, THOROUGH, Settings
+
+__all__ = [
+    "QUICK",
+    "THOROUGH",
+    "Pair",
+    "ScoringHead",
+    "Settings",
+    "discard_pieces",
+    "measure_profile",
+]

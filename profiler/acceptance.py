@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,74 +11,79 @@ import torch
 from planner.documents.profile import Acceptance, PromptAcceptance
 from planner.documents.sampling import Sampling
 from planner.verifiers import VERIFIERS, verifier_at
-from runtime.language_model import LanguageModel
+from runtime.pair import Pair
 from runtime.sampling import distribution
 
 from .journal import Piece
 from .optimum import Optimum
-from .texts import sample_continuations
+from .texts import Written, sample_continuations
 from .traces import Traces, traced
 
 
+@dataclass(frozen=True)
+class Tracing:
+    """What is traced.
+
+    num_ranks  children of one node, for verifiers that serve so many
+    seed       of the rejections that are drawn where counting them would take too long
+    verifiers  by name, of those that decode where the target samples
+    """
+
+    num_ranks: int
+    seed: int
+    verifiers: tuple[str, ...] = tuple(VERIFIERS)
+
+
 def measure_acceptance(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
+    tracing: Tracing,
     *,
     num_tokens: int,
-    num_ranks: int,
-    seed: int,
 ) -> Piece:
-    """Traces of every verifier over the target's own continuations of `prompts`.
+    """Traces over the target's own continuations of `prompts`, each of up to `num_tokens` tokens.
 
     One batched generation by the target, then one pass of each model over each text.  Returns what
     `trace_texts` does and, where the target samples, what `Optimum.piece` names.
     """
-    texts = sample_continuations(target, prompts, sampling, num_tokens, seed)
+    texts = sample_continuations(pair.target, prompts, sampling, num_tokens, tracing.seed)
+    written = [Written(*each) for each in zip(prompts, texts, strict=True)]
     optimum = Optimum()
-    piece = trace_texts(
-        target, draft, prompts, texts, sampling,
-        verifiers=list(VERIFIERS), num_ranks=num_ranks, seed=seed, optimum=optimum,
-    )  # fmt: skip
-    return piece | optimum.piece()
+    return trace_texts(pair, written, sampling, tracing, optimum) | optimum.piece()
 
 
 def trace_texts(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    texts: Sequence[Sequence[int]],
+    pair: Pair,
+    texts: Sequence[Written],
     sampling: Sampling,
-    *,
-    verifiers: Sequence[str],
-    num_ranks: int,
-    seed: int,
+    tracing: Tracing,
     optimum: Optimum | None = None,
 ) -> Piece:
-    """Traces of `verifiers` along `texts`, each the target's own continuation of its prompt.
+    """Traces along `texts`, which the target itself wrote.
 
     optimum  collects the best acceptance possible at the same positions, where the target samples
 
-    Returns the arrays "num_positions" int64 [prompts], "texts" int64 [their sum], the texts one
+    Returns the arrays "num_positions" int64 [texts], "texts" int64 [their sum], the texts one
     after the other, and, for each verifier traced, "NAME/expected" and "NAME/emitted", float32
     [sum of num_positions, num_columns], for as many ranks as it serves up to `num_ranks`.  At
     temperature 0 the one verifier is `GREEDY_VERIFIER`.
     """
-    decoding = list(dict.fromkeys(verifier_at(name, sampling) for name in verifiers))
-    rng = torch.Generator(target.device).manual_seed(seed)
+    decoding = list(dict.fromkeys(verifier_at(name, sampling) for name in tracing.verifiers))
+    rng = torch.Generator(pair.target.device).manual_seed(tracing.seed)
     traces: dict[str, list[Traces]] = {verifier.name: [] for verifier in decoding}
-    for prompt, text in zip(prompts, texts, strict=True):
-        p, q = distributions_along(target, draft, prompt, text, sampling)
-        emitted = torch.tensor(text, device=p.device)
+    for written in texts:
+        p, q = distributions_along(pair, written, sampling)
+        emitted = torch.tensor(written.text, device=p.device)
         for verifier in decoding:
-            traces[verifier.name].append(traced(verifier, (p, q), emitted, num_ranks, rng))
+            found = traced(verifier, (p, q), emitted, tracing.num_ranks, rng)
+            traces[verifier.name].append(found)
         # where decoding is greedy, its verifier is itself the best there is
         if optimum is not None and not sampling.is_greedy:
             optimum.add(p, q)
     piece = {
-        "num_positions": np.array([len(text) for text in texts]),
-        "texts": np.array([token for text in texts for token in text]),
+        "num_positions": np.array([len(written.text) for written in texts]),
+        "texts": np.array([token for written in texts for token in written.text]),
     }
     for name, rows in traces.items():
         for field in Traces._fields:
@@ -130,21 +136,17 @@ def acceptance_entries(
 
 
 def distributions_along(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompt: Sequence[int],
-    text: Sequence[int],
-    sampling: Sampling,
+    pair: Pair, written: Written, sampling: Sampling
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """p and q, float [len(text), V], in front of every token of `text`, as decoding sees them."""
-    tokens = torch.tensor([*prompt, *text[:-1]])
+    """p and q, float [tokens, V], in front of every token of the text, as decoding sees them."""
+    tokens = torch.tensor([*written.prompt, *written.text[:-1]])
     distributions = []
-    for model in (target, draft):
+    for model in (pair.target, pair.draft):
         cache = model.new_cache(len(tokens))
         positions = torch.arange(len(tokens), device=model.device)
-        logits = model.forward(tokens.to(model.device), positions, cache, num_logits=len(text)).to(
-            target.device
-        )
-        own = sampling.of_draft if model is draft else sampling
+        logits = model.forward(
+            tokens.to(model.device), positions, cache, num_logits=len(written.text)
+        ).to(pair.target.device)
+        own = sampling.of_draft if model is pair.draft else sampling
         distributions.append(distribution(logits, own))
     return distributions[0], distributions[1]

@@ -20,6 +20,7 @@ from planner.documents.head_card import (
     HeadTraining,
 )
 from planner.documents.sampling import Sampling
+from planner.documents.version import WRITTEN_BY
 from runtime.decode import prompt_seed
 from runtime.heads import (
     AcceptanceHead,
@@ -39,6 +40,7 @@ from runtime.inputs import check_length, checked_prompt
 from runtime.language_model import HiddenModel, LanguageModel
 from runtime.machine import describe_execution, describe_machine
 
+from .code import measured_by
 from .journal import Journal, Piece
 from .texts import sample_continuations
 
@@ -99,7 +101,9 @@ def make_head(
     reading = checked_pair(target, draft)
     checked = _checked(target, draft, prompts, settings)
     identity = _identity(target, draft, checked, settings)
-    texts = _texts(target, draft, checked, settings, Journal(output, identity), report_line)
+    texts = _texts(
+        target, draft, checked, settings, Journal(output, identity, measured_by()), report_line
+    )
     split = _split(len(checked), settings)
     seen = [text for text in texts if text.prompt_index in set(split.training)]
     unseen = [text for text in texts if text.prompt_index in set(split.held_out)]
@@ -109,11 +113,13 @@ def make_head(
             "some on either side of the split; raise it to the number of prompts"
         )
     shape, training = _plan(reading, seen, settings)
-    journal = Journal(output, identity | {"training": training.model_dump()} | shape.model_dump())
+    learning = {"training": training.model_dump()} | shape.model_dump()
+    journal = Journal(output, identity | learning, measured_by())
     head, losses = train(reading, seen, shape, training, checkpoint=_checkpoint(journal))
     mean = float(np.concatenate([text.labels for text in seen]).mean(dtype=np.float64))
     report_line(f"trying the head on {len(unseen)} texts behind {len(split.held_out)} prompts")
     card = HeadCard(
+        written_by=WRITTEN_BY,
         target=target.info,
         draft=draft.info,
         sampling=settings.sampling,
@@ -208,8 +214,8 @@ def _texts(
     num_texts = settings.num_texts
     if settings.sampling.temperature == 0:  # a second text would be the first again
         num_texts = min(num_texts, len(prompts))
-    if journal.num_pieces:
-        report_line(f"continuing an interrupted run: {journal.num_pieces} pieces are done")
+    if journal.resumption:
+        report_line(journal.resumption)
     texts: list[LabelledText] = []
     firsts = range(0, num_texts, TEXTS_AT_ONCE)
     for number, first in enumerate(tqdm(firsts, unit="piece", desc="texts")):
@@ -277,10 +283,7 @@ def _plan(
 def _checkpoint(journal: Journal) -> Checkpoint | None:
     if journal.folder is None:
         return None
-    try:
-        journal.folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise PlannerError(f"{journal.folder}: cannot be made: {error.strerror}") from None
+    journal.make_folder()
     return Checkpoint(journal.folder / "training.checkpoint")
 
 

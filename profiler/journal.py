@@ -22,20 +22,30 @@ from planner.documents.document import PlannerError, write_atomically
 
 Piece = dict[str, np.ndarray]
 
+CODE = "code"
+"""The file in a journal's folder that says which code took its pieces."""
+
 
 class Journal:
     """Pieces done so far for one output path and one collection of settings.
 
     output    the file that the whole measurement will be written to; None keeps nothing
-    settings  everything that the measurement depends on, as JSON data
+    settings  everything that was asked for and that the measurement depends on, as JSON data
+    code      the code that measures, in one word; pieces that other code took are removed, and
+              `num_outdated` says how many they were; "": any code's are taken
     """
 
-    def __init__(self, output: str | Path | None, settings: dict[str, Any]) -> None:
+    def __init__(self, output: str | Path | None, settings: dict[str, Any], code: str = "") -> None:
         self.folder: Path | None = None
+        self.num_outdated = 0
+        self._code = code
         if output is not None:
             canonical = json.dumps(settings, sort_keys=True).encode()
             output = Path(output)
             self.folder = output.parent / f".{output.name}.{sha256(canonical).hexdigest()[:12]}"
+            if self._mark() != code:
+                self.num_outdated = self.num_pieces
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def num_pieces(self) -> int:
@@ -43,6 +53,22 @@ class Journal:
         if self.folder is None or not self.folder.is_dir():
             return 0
         return sum(1 for _ in self.folder.glob("*.piece"))
+
+    @property
+    def resumption(self) -> str:
+        """One line on what an earlier run left, "" if it left nothing."""
+        if self.num_outdated:
+            return (
+                f"{self.num_outdated} pieces of an interrupted run were taken by other code or "
+                "another version of Espalier: they are measured anew"
+            )
+        if self.num_pieces:
+            return f"continuing an interrupted run: {self.num_pieces} pieces are done"
+        return ""
+
+    def holds(self, name: str) -> bool:
+        """Was the piece `name` taken already?"""
+        return self.folder is not None and (self.folder / f"{name}.piece").exists()
 
     def piece(self, name: str, measure: Callable[[], Piece]) -> Piece:
         """The piece `name`: read if it was measured before, else measured now and kept.
@@ -58,12 +84,31 @@ class Journal:
             except (OSError, SafetensorError):
                 path.unlink(missing_ok=True)
         content = {key: np.ascontiguousarray(array) for key, array in measure().items()}
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
+        self.make_folder()
         write_atomically(path, dump_arrays(content))
         return content
+
+    def make_folder(self) -> None:
+        """Make the folder that pieces are kept in, if any are to be kept, and mark whose they are.
+
+        Raises PlannerError when it cannot be made.
+        """
+        if self.folder is None or self.folder.is_dir():
+            return
+        try:
+            self.folder.mkdir()
+        except OSError as error:
+            raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
+        write_atomically(self.folder / CODE, self._code)
+
+    def _mark(self) -> str:
+        """The code that took the pieces which lie there; "" where nothing is said of it."""
+        if self.folder is None or not self.folder.is_dir():
+            return self._code
+        try:
+            return (self.folder / CODE).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
 
 
 def discard_pieces(output: str | Path) -> None:

@@ -7,44 +7,36 @@ Half of the times are taken at first and half at last, with everything else betw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from planner.documents.document import PlannerError
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Acceptance, Profile, Replay
 from planner.documents.sampling import Sampling
-from planner.documents.times import Costs
-from planner.verifiers import VERIFIERS
+from planner.documents.version import WRITTEN_BY
 from runtime.heads import AcceptanceHead
-from runtime.language_model import LanguageModel
 from runtime.machine import describe_execution, describe_machine
+from runtime.pair import Pair
 
-from .acceptance import acceptance_entries, measure_acceptance, texts_of
+from .acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
+from .code import measured_by
 from .journal import Journal, Piece
 from .optimum import optimal_entries
-from .replay.record import (
-    Width,
-    record_replays,
-    replay_entry,
-    replayed_verifiers,
-)
+from .progress import Progress
+from .replay.record import Recording, record_replays, replay_entry, replayed_verifiers
+from .settings import Extent, Settings, fitted
+from .texts import Written
+from .times.cost_grid import CostGrid
 from .times.growing import chain_sizes, powers_of_two
-from .times.sweeps import (
-    NUM_SMALL,
-    SMALL_SIZES,
-    CostGrid,
-    CostRounds,
-    CostSweeps,
-)
+from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
-TIMED_VERIFIERS = ("rrsw", *(name for name in VERIFIERS if name != "rrsw"))
-"""The rule that everything is timed with, and the others, of which only the walks are, at a few
-sizes."""
+SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
+"""What a sweep takes for each node of the largest tree, tracing for each position of the texts, and
+recording for each tree: only the bar goes by it."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +47,8 @@ class ScoringHead:
     file: HeadFile
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What to measure."""
-
-    samplings: tuple[Sampling, ...]
-    contexts: tuple[int, ...] = (128, 512)
-    max_nodes: int = 64
-    num_tokens: int = 128
-    num_ranks: int = 16
-    repeats: int = 20
-    seed: int = 0
-    num_replayed: int = 64
-    """Prompts, the first so many, at whose positions whole trees are recorded; 0: none."""
-    width: Width = field(default_factory=Width)
-    """Of these trees."""
-
-
 def measure_profile(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: Sequence[Sequence[int]],
     settings: Settings,
     *,
@@ -82,7 +56,7 @@ def measure_profile(
     output: str | Path | None = None,
     report_line: Callable[[str], None] = lambda line: None,
 ) -> Profile:
-    """Measure `target` and `draft` on this machine.
+    """Measure a pair of models on this machine.
 
     prompts  token ids; the target continues each to measure acceptance, and their tokens fill the
              caches when times are measured
@@ -92,227 +66,229 @@ def measure_profile(
              interrupted measurement with the same settings continues there; once the profile is
              safely written, call `discard_pieces(output)`
 
-    Progress goes to stderr.  Raises PlannerError for models that do not share a vocabulary,
-    prompts that are empty, too long or outside it, and settings beyond the models' positions.
+    Progress goes to stderr.  Raises PlannerError for prompts that are empty, too long or outside
+    the vocabulary, and for settings that were named and are beyond the models.
+
+        profile = measure_profile(
+            Pair(target, draft), prompts, Settings(samplings=(Sampling(temperature=0.6),))
+        )
+        profile.save("profile.json")
     """
     heads = dict(heads or {})
-    _check(target, draft, prompts, settings, heads)
-    journal = Journal(output, _identity(target, draft, prompts, settings, heads))
-    if journal.num_pieces:
-        report_line(f"continuing an interrupted measurement: {journal.num_pieces} pieces are done")
-    num_pieces = len(settings.contexts) * settings.repeats + len(settings.samplings)
-    num_pieces += sum(len(_replayed(sampling, settings)) for sampling in settings.samplings)
-    with tqdm(total=num_pieces, unit="piece", desc="profile") as progress:
-        rounds = CostRounds(_sweeps(target, draft, prompts, settings, heads), journal)
-        progress.set_description("times")
-        rounds.take(range(settings.repeats // 2), progress.update)
-        pieces: list[Piece] = []
-        for sampling in settings.samplings:
-            progress.set_description(f"acceptance {sampling}")
-            pieces.append(
-                journal.piece(
-                    f"acceptance-{len(pieces)}",
-                    lambda sampling=sampling: measure_acceptance(  # type: ignore[misc]
-                        target,
-                        draft,
-                        prompts,
-                        sampling,
-                        num_tokens=settings.num_tokens,
-                        num_ranks=settings.num_ranks,
-                        seed=settings.seed,
-                    ),
-                )
-            )
-            progress.update()
-        replays = [
-            _measure_replays(
-                target, draft, prompts, sampling, piece, settings, heads, journal, progress
-            )
-            for sampling, piece in zip(settings.samplings, pieces, strict=True)
-        ]
-        progress.set_description("times")
-        rounds.take(range(settings.repeats // 2, settings.repeats), progress.update)
-    costs = list(rounds.costs().values())
-    return _assemble(target, draft, costs, pieces, replays, settings, heads)
+    if not prompts or not settings.samplings or settings.contexts == ():
+        raise PlannerError("prompts, temperatures, contexts: expected at least one of each")
+    extent = fitted(settings, pair, max(map(len, prompts)))
+    _check_prompts(prompts, pair, extent.num_tokens)
+    _check_heads(heads, settings.samplings, pair)
+    identity = _identity(pair, prompts, settings, extent, heads)
+    journal = Journal(output, identity, measured_by())
+    if journal.resumption:
+        report_line(journal.resumption)
+    return Measurement(pair, prompts, settings, extent, heads, journal).profile()
 
 
-def _sweeps(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    settings: Settings,
-    heads: Mapping[Sampling, ScoringHead],
-) -> dict[str, CostSweeps]:
-    """By context."""
-    return {
-        str(context): CostSweeps(
-            target,
-            draft,
-            _text_of_length(prompts, context),
-            context,
-            CostGrid.up_to(settings.max_nodes, target.vocab_size),
-            settings.samplings[-1],
-            verifiers=TIMED_VERIFIERS,
-            seed=settings.seed,
-            heads={each.file.sha256: each.head.scores for each in heads.values()},
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured, of what, and what of it was measured before.
+
+    prompts  token ids, checked
+    extent   the settings' numbers, fitted to the models
+    heads    by the sampling that they were trained for
+    """
+
+    pair: Pair
+    prompts: Sequence[Sequence[int]]
+    settings: Settings
+    extent: Extent
+    heads: Mapping[Sampling, ScoringHead]
+    journal: Journal
+
+    def profile(self) -> Profile:
+        """Everything, in an order that lets no slow spell of the machine meet all times."""
+        samplings = self.settings.samplings
+        with Progress(self.work(), self.journal) as progress:
+            rounds, half = CostRounds(self.sweeps(), self.journal), self.extent.repeats // 2
+            sweeps = iter(self._sweep_names())
+            progress.doing("times")
+            rounds.take(range(half), lambda: progress.done(next(sweeps)))
+            acceptance = {each: self.acceptance(each, progress) for each in samplings}
+            trees = {each: self.trees(each, acceptance[each], progress) for each in samplings}
+            progress.doing("times")
+            rounds.take(range(half, self.extent.repeats), lambda: progress.done(next(sweeps)))
+        entries, arrays = self._acceptance_entries(acceptance)
+        replays, recorded = self._replay_entries(trees)
+        profile = Profile(
+            written_by=WRITTEN_BY,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=describe_machine(self.pair.target.device),
+            execution=describe_execution(self.pair.target),
+            target=self.pair.target.info,
+            draft=self.pair.draft.info,
+            costs=list(rounds.costs().values()),
+            acceptance=entries,
+            optimal=[
+                entry
+                for sampling, piece in acceptance.items()
+                for entry in optimal_entries(piece, sampling)
+            ],
+            replays=replays,
         )
-        for context in settings.contexts
-    }
+        return profile.with_arrays(arrays | recorded, "profile.safetensors")
 
+    def work(self) -> dict[str, int]:
+        """By piece, about how many milliseconds it takes with the embedded models on two cores:
+        elsewhere the pieces' times are in proportion to that, more or less."""
+        extent = self.extent
+        work = dict.fromkeys(self._sweep_names(), SWEEP_MS * extent.max_nodes)
+        for sampling in self.settings.samplings:
+            traced = GREEDY_MS if sampling.temperature == 0 else SAMPLED_MS
+            num_prompts = len(self.prompts)
+            work[self._name("acceptance", sampling)] = traced * num_prompts * extent.num_tokens
+            num_prompts = min(extent.num_replayed, num_prompts)
+            for verifier in self._recorded_verifiers(sampling):
+                trees = TREE_MS * num_prompts * extent.num_tokens
+                work[self._name("replays", sampling, verifier)] = trees
+        return work
 
-def _measure_replays(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    sampling: Sampling,
-    acceptance: Piece,
-    settings: Settings,
-    heads: Mapping[Sampling, ScoringHead],
-    journal: Journal,
-    progress: tqdm,
-) -> dict[str, Piece]:
-    """By verifier, on the first of the texts that `acceptance` was measured on."""
-    texts = texts_of(acceptance)[: settings.num_replayed]
-    place = settings.samplings.index(sampling)
-    found = {}
-    for verifier in _replayed(sampling, settings):
-        progress.set_description(f"trees {sampling} {verifier}")
-        found[verifier] = journal.piece(
-            f"replays-{place}-{verifier}",
-            lambda verifier=verifier: record_replays(  # type: ignore[misc]
-                target,
-                draft,
-                prompts[: settings.num_replayed],
-                texts,
-                sampling,
-                verifier,
-                width=settings.width,
-                seed=settings.seed,
-                head=heads[sampling].head if sampling in heads else None,
+    def sweeps(self) -> dict[str, CostSweeps]:
+        """What times are taken of, by context."""
+        grid = CostGrid.up_to(self.extent.max_nodes, self.pair.vocab_size)
+        joined = np.array([token for prompt in self.prompts for token in prompt])
+        return {
+            str(context): CostSweeps(
+                self.pair,
+                np.resize(joined, context).tolist(),
+                grid,
+                self.settings.samplings[-1],
+                seed=self.settings.seed,
+                heads={each.file.sha256: each.head.scores for each in self.heads.values()},
+            )
+            for context in self.extent.contexts
+        }
+
+    def acceptance(self, sampling: Sampling, progress: Progress) -> Piece:
+        """The piece that `measure_acceptance` takes."""
+        tracing = Tracing(self.extent.num_ranks, self.settings.seed)
+        name = self._name("acceptance", sampling)
+        progress.doing(f"acceptance {sampling}")
+        piece = self.journal.piece(
+            name,
+            lambda: measure_acceptance(
+                self.pair, self.prompts, sampling, tracing, num_tokens=self.extent.num_tokens
             ),
         )
-        progress.update()
-    return found
+        progress.done(name)
+        return piece
 
+    def trees(self, sampling: Sampling, acceptance: Piece, progress: Progress) -> dict[str, Piece]:
+        """By verifier, the trees recorded along the first texts that `acceptance` was measured
+        on."""
+        texts = [Written(*each) for each in zip(self.prompts, texts_of(acceptance), strict=True)][
+            : self.extent.num_replayed
+        ]
+        head = self.heads[sampling].head if sampling in self.heads else None
+        found = {}
+        for verifier in self._recorded_verifiers(sampling):
+            recording = Recording(verifier, self.settings.width, self.settings.seed, head)
+            name = self._name("replays", sampling, verifier)
+            progress.doing(f"trees {sampling} {verifier}")
+            found[verifier] = self.journal.piece(
+                name,
+                lambda recording=recording: record_replays(  # type: ignore[misc]
+                    self.pair, texts, sampling, recording
+                ),
+            )
+            progress.done(name)
+        return found
 
-def _replayed(sampling: Sampling, settings: Settings) -> tuple[str, ...]:
-    return replayed_verifiers(sampling) if settings.num_replayed else ()
+    def _sweep_names(self) -> list[str]:
+        """Names of the sweeps' pieces, in the order in which they are taken."""
+        rounds = range(self.extent.repeats)
+        return [f"times-{each}-{number}" for number in rounds for each in self.extent.contexts]
 
+    def _name(self, kind: str, sampling: Sampling, *verifier: str) -> str:
+        """The name of a piece under one sampling."""
+        place = self.settings.samplings.index(sampling)
+        return "-".join((kind, str(place), *verifier))
 
-def _assemble(
-    target: LanguageModel,
-    draft: LanguageModel,
-    costs: list[Costs],
-    pieces: list[Piece],
-    replays: list[dict[str, Piece]],
-    settings: Settings,
-    heads: Mapping[Sampling, ScoringHead],
-) -> Profile:
-    entries: list[Acceptance] = []
-    trees: list[Replay] = []
-    arrays: Piece = {}
-    for sampling, piece, recorded in zip(settings.samplings, pieces, replays, strict=True):
-        of_sampling, named = acceptance_entries(piece, sampling)
-        entries += of_sampling
-        arrays |= named
-        for verifier, replay in recorded.items():
-            file = heads[sampling].file if sampling in heads else None
-            entry, named = replay_entry(replay, sampling, verifier, settings.width, file)
-            trees.append(entry)
+    def _recorded_verifiers(self, sampling: Sampling) -> tuple[str, ...]:
+        return replayed_verifiers(sampling) if self.extent.num_replayed else ()
+
+    def _acceptance_entries(
+        self, pieces: Mapping[Sampling, Piece]
+    ) -> tuple[list[Acceptance], Piece]:
+        entries: list[Acceptance] = []
+        arrays: Piece = {}
+        for sampling, piece in pieces.items():
+            found, named = acceptance_entries(piece, sampling)
+            entries += found
             arrays |= named
-    profile = Profile(
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=describe_machine(target.device),
-        execution=describe_execution(target),
-        target=target.info,
-        draft=draft.info,
-        costs=costs,
-        acceptance=entries,
-        optimal=[
-            entry
-            for sampling, piece in zip(settings.samplings, pieces, strict=True)
-            for entry in optimal_entries(piece, sampling)
-        ],
-        replays=trees,
-    )
-    return profile.with_arrays(arrays, "profile.safetensors")
+        return entries, arrays
 
-
-def _text_of_length(prompts: Sequence[Sequence[int]], length: int) -> list[int]:
-    """Prompt tokens one after the other, over and over, until there are `length`."""
-    joined = [token for prompt in prompts for token in prompt]
-    return list(np.resize(np.array(joined), length).tolist())
+    def _replay_entries(
+        self, pieces: Mapping[Sampling, Mapping[str, Piece]]
+    ) -> tuple[list[Replay], Piece]:
+        entries: list[Replay] = []
+        arrays: Piece = {}
+        for sampling, recorded in pieces.items():
+            file = self.heads[sampling].file if sampling in self.heads else None
+            for verifier, piece in recorded.items():
+                width = self.settings.width
+                entry, named = replay_entry(piece, sampling, verifier, width, file)
+                entries.append(entry)
+                arrays |= named
+        return entries, arrays
 
 
 def _identity(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: Sequence[Sequence[int]],
     settings: Settings,
+    extent: Extent,
     heads: Mapping[Sampling, ScoringHead],
 ) -> dict[str, object]:
-    """Everything that a piece depends on."""
+    """Everything that a piece depends on, but the code."""
     return {
-        "rules": list(VERIFIERS),
-        "grid": asdict(CostGrid.up_to(settings.max_nodes, target.vocab_size)),
+        "grid": asdict(CostGrid.up_to(extent.max_nodes, pair.vocab_size)),
         "repeated": [SMALL_SIZES, NUM_SMALL],
-        "growing": [powers_of_two(settings.max_nodes), chain_sizes(settings.max_nodes)],
-        "target": target.info.model_dump(),
-        "draft": draft.info.model_dump(),
-        "machine": describe_machine(target.device).model_dump(),
-        "execution": describe_execution(target).model_dump(),
+        "growing": [powers_of_two(extent.max_nodes), chain_sizes(extent.max_nodes)],
+        "target": pair.target.info.model_dump(),
+        "draft": pair.draft.info.model_dump(),
+        "machine": describe_machine(pair.target.device).model_dump(),
+        "execution": describe_execution(pair.target).model_dump(),
         "prompts": [list(prompt) for prompt in prompts],
         "heads": {str(sampling): each.file.sha256 for sampling, each in heads.items()},
-        "settings": asdict(settings)
-        | {"samplings": [sampling.model_dump() for sampling in settings.samplings]},
+        "samplings": [sampling.model_dump() for sampling in settings.samplings],
+        "extent": asdict(extent),
+        "width": asdict(settings.width),
+        "seed": settings.seed,
     }
 
 
-def _check(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    settings: Settings,
-    heads: Mapping[Sampling, ScoringHead],
-) -> None:
-    if target.vocab_size != draft.vocab_size:
-        raise PlannerError(
-            f"draft: got {draft.info.name} with a vocabulary of {draft.vocab_size}, expected "
-            f"{target.vocab_size} as {target.info.name} has; choose models of one family"
-        )
-    if not prompts or not settings.samplings or not settings.contexts:
-        raise PlannerError("prompts, temperatures, contexts: expected at least one of each")
-    positions = min(target.max_positions, draft.max_positions)
+def _check_prompts(prompts: Sequence[Sequence[int]], pair: Pair, num_tokens: int) -> None:
     for index, prompt in enumerate(prompts):
-        if not prompt or min(prompt) < 0 or max(prompt) >= target.vocab_size:
+        if not prompt or min(prompt) < 0 or max(prompt) >= pair.vocab_size:
             raise PlannerError(
                 f"prompts.{index}: got no tokens or some outside the vocabulary, expected ids from "
-                f"0 to {target.vocab_size - 1}"
+                f"0 to {pair.vocab_size - 1}"
             )
-        if len(prompt) + settings.num_tokens > positions:
+        if len(prompt) + num_tokens > pair.max_positions:
             raise PlannerError(
-                f"prompts.{index}: got {len(prompt)} tokens to be continued by "
-                f"{settings.num_tokens}, expected at most {positions} positions in all; "
-                "shorten the prompt or the continuation"
+                f"prompts.{index}: got {len(prompt)} tokens to be continued by {num_tokens}, "
+                f"expected at most {pair.max_positions} positions in all; shorten the prompt or "
+                "the continuation"
             )
-    if settings.max_nodes < 2 or settings.repeats < 2:
-        raise PlannerError("max_nodes and repeats: expected at least 2 each")
-    deepest = CostGrid.up_to(settings.max_nodes, target.vocab_size).depth
-    for context in settings.contexts:
-        if context + deepest > positions:
-            raise PlannerError(
-                f"context: got {context}, expected at most {positions - deepest}: the models serve "
-                f"{positions} positions and the trees timed are {deepest} levels deep"
-            )
+
+
+def _check_heads(
+    heads: Mapping[Sampling, ScoringHead], samplings: Sequence[Sampling], pair: Pair
+) -> None:
+    if heads:
+        pair.check_hidden()
     for sampling in heads:
-        if sampling not in settings.samplings:
-            there = ", ".join(map(str, settings.samplings))
+        if sampling not in samplings:
+            there = ", ".join(map(str, samplings))
             raise PlannerError(
                 f"head: got one trained for {sampling}, expected one for {there}, as is measured; "
                 "measure at its own settings too, or train one for these with planner train-head"
             )
-    if settings.num_ranks > target.vocab_size:
-        raise PlannerError(
-            f"num_ranks: got {settings.num_ranks}, expected at most the vocabulary, "
-            f"{target.vocab_size}"
-        )

@@ -12,7 +12,7 @@ from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.optimizer.grading import grade
 from planner.verifiers import VERIFIERS
-from profiler import Settings, measure_profile
+from profiler import Pair, Settings, measure_profile
 from runtime import TableModel, decode_prompts
 
 V, NUM_TOKENS = 6, 24
@@ -37,7 +37,7 @@ def profile():
         samplings=(Sampling(temperature=0.0), Sampling(temperature=1.0)),
         contexts=(4,), max_nodes=8, num_tokens=NUM_TOKENS, num_ranks=4, repeats=2,
     )  # fmt: skip
-    return measure_profile(*pair(), rng.integers(V, size=(200, 4)).tolist(), settings)
+    return measure_profile(Pair(*pair()), rng.integers(V, size=(200, 4)).tolist(), settings)
 
 
 CASES = [(0.0, "topk"), (0.0, "rrsw"), *((1.0, verifier) for verifier in VERIFIERS)]

@@ -20,8 +20,9 @@ from .options import (
 @click.command()
 @model_options
 @click.option(
-    "--prompts", default="embedded/profile", show_default=True, metavar="FILE",
-    help="Prompts (.txt or .jsonl) that the target continues to measure acceptance.",
+    "--prompts", metavar="FILE",
+    help="Prompts (.txt or .jsonl) that the target continues to measure acceptance (default: "
+    "embedded/profile, shortened to what the models take).",
 )  # fmt: skip
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option(
@@ -31,31 +32,41 @@ from .options import (
 @click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--top-p", type=Number(0, 1, min_open=True), default=1.0, show_default=True)
 @click.option(
-    "--context", "contexts", type=click.IntRange(1), multiple=True, default=(128, 512),
-    show_default=True, help="Tokens in the cache when times are measured; repeatable.",
+    "--thorough", is_flag=True,
+    help="Measure more of all that is not named: times at two contexts and in more sweeps, trees "
+    "at more prompts.  Takes three times as long.",
 )  # fmt: skip
 @click.option(
-    "--max-nodes", type=click.IntRange(2), default=64, show_default=True,
-    help="Largest tree to be timed, root included.",
+    "--context", "contexts", type=click.IntRange(1), multiple=True,
+    help="Tokens in the cache when times are measured; repeatable (default: 128; thorough: 128 "
+    "and 512; less where the models serve less).",
 )  # fmt: skip
 @click.option(
-    "--num-tokens", type=click.IntRange(1), default=128, show_default=True,
-    help="Length of the continuation of each prompt.",
+    "--max-nodes", type=click.IntRange(2),
+    help="Largest tree to be timed, root included (default: 64, or as many as find room).",
 )  # fmt: skip
 @click.option(
-    "--num-ranks", type=click.IntRange(1), default=16, show_default=True,
-    help="Children of one node that acceptance is measured for.",
+    "--num-tokens", type=click.IntRange(1),
+    help="Length of the continuation of each prompt (default: 128, or as much as finds room).",
 )  # fmt: skip
 @click.option(
-    "--num-replayed", type=click.IntRange(0), default=64, show_default=True,
-    help="Prompts at whose positions whole trees are recorded, for plans whose trees grow.",
+    "--num-ranks", type=click.IntRange(1),
+    help="Children of one node that acceptance is measured for (default: 16, or the vocabulary).",
+)  # fmt: skip
+@click.option(
+    "--num-replayed", type=click.IntRange(0),
+    help="Prompts at whose positions whole trees are recorded, for plans whose trees grow "
+    "(default: 32; thorough: 64).",
 )  # fmt: skip
 @click.option(
     "--head", "heads", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
     help="Let this head (of planner train-head) score the recorded trees, so that plans can stop "
     "by it; repeatable, one for each temperature.",
 )  # fmt: skip
-@click.option("--repeats", type=click.IntRange(2), default=20, show_default=True)
+@click.option(
+    "--repeats", type=click.IntRange(2),
+    help="Sweeps over all times (default: 12; thorough: 20).",
+)  # fmt: skip
 @threads_option
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @output_option("profile (its traces go into a safetensors file beside it)")
@@ -65,29 +76,33 @@ def command(
     device: str | None,
     dtype: str | None,
     attention: str,
-    prompts: str,
+    prompts: str | None,
     num_prompts: int | None,
     temperatures: tuple[float, ...],
     top_k: int,
     top_p: float,
+    thorough: bool,
     contexts: tuple[int, ...],
-    max_nodes: int,
-    num_tokens: int,
-    num_ranks: int,
-    num_replayed: int,
+    max_nodes: int | None,
+    num_tokens: int | None,
+    num_ranks: int | None,
+    num_replayed: int | None,
     heads: tuple[Path, ...],
-    repeats: int,
+    repeats: int | None,
     threads: int | None,
     seed: int,
     output: Path | None,
 ) -> None:
     """Measure what verifying, drafting and acceptance cost and yield here.
 
+    What is not named is fitted to the models; what is named is kept, or refused.
+
     Interrupted, it continues where it stopped when the same command is given again.
     """
     import torch
 
-    from profiler import Settings, discard_pieces, measure_profile
+    from profiler import QUICK, THOROUGH, Pair, Settings, discard_pieces, measure_profile
+    from profiler.settings import shortened
 
     from ..documents.arrays import check_place
     from ..documents.sampling import Sampling
@@ -109,22 +124,27 @@ def command(
             Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
             for temperature in dict.fromkeys(temperatures)
         ),
-        contexts=tuple(sorted(set(contexts))),
+        contexts=tuple(sorted(set(contexts))) or None,
         max_nodes=max_nodes,
         num_tokens=num_tokens,
         num_ranks=num_ranks,
         num_replayed=num_replayed,
         repeats=repeats,
         seed=seed,
+        wanted=THOROUGH if thorough else QUICK,
     )
     names = pair_names(target, draft)
     tokenizer = load_tokenizer_of(names[0])
-    ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
-    models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
-    scoring = scoring_heads(heads, models[1], Path() if output is None else output.parent)
+    embedded = is_embedded(names[0])
+    ids = prompt_ids(prompts or "embedded/profile", tokenizer, embedded, num_prompts)
+    pair = Pair(*(load_named(name, device=device, dtype=dtype, attention=attention)
+                  for name in names))  # fmt: skip
+    if prompts is None:
+        ids = shortened(ids, pair, num_tokens)
+    scoring = scoring_heads(heads, pair.draft, Path() if output is None else output.parent)
     try:
         profile = measure_profile(
-            models[0], models[1], ids, settings, heads=scoring, output=output, report_line=say
+            pair, ids, settings, heads=scoring, output=output, report_line=say
         )
     except KeyboardInterrupt:
         if output is not None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from planner.documents.arrays import ReplayArrays
-from planner.documents.document import PlannerError
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Replay, ReplayedPrompt
 from planner.documents.sampling import Sampling
@@ -25,11 +25,13 @@ from runtime.cache import RowCache
 from runtime.candidates import features
 from runtime.heads import AcceptanceHead
 from runtime.language_model import HiddenModel, LanguageModel
+from runtime.pair import Pair
 from runtime.randomness import Source, seeded_source
 from runtime.sampling import distribution
 
 from ..acceptance import distributions_along
 from ..journal import Piece
+from ..texts import Written
 from .chances import Chances
 
 EXPANDED_AT_ONCE = 2
@@ -60,42 +62,45 @@ def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
     return (verifier_at("rrsw", sampling).name,)
 
 
-@torch.inference_mode()
-def record_replays(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompts: Sequence[Sequence[int]],
-    texts: Sequence[Sequence[int]],
-    sampling: Sampling,
-    verifier: str,
-    *,
-    width: Width,
-    seed: int,
-    head: AcceptanceHead | None = None,
-) -> Piece:
-    """Trees at every position of `texts`, which the target itself wrote behind `prompts`.
+@dataclass(frozen=True)
+class Recording:
+    """Which trees are recorded.
 
     verifier  one that grows and is recorded as itself; at temperature 0 `GREEDY_VERIFIER`
+    width     how much of each tree
     head      scores the nodes, if there is one
-
-    Returns the arrays of `ReplayArrays` by name, and "num_positions", int64
-    [texts].
     """
-    if head is not None and not isinstance(draft, HiddenModel):
-        raise PlannerError(
-            f"draft: got {draft.info.name}, which does not give its hidden states, but a head is "
-            "to score its tokens; pass a transformers model"
-        )
-    source, chances = seeded_source(seed, target.device), Chances(target.device)
-    asked = _Asked(draft, sampling, verifier, width, head, chances, source)
+
+    verifier: str
+    width: Width
+    seed: int
+    head: AcceptanceHead | None = None
+
+
+@torch.inference_mode()
+def record_replays(
+    pair: Pair, texts: Sequence[Written], sampling: Sampling, recording: Recording
+) -> Piece:
+    """Trees at every position of `texts`, which the target itself wrote.
+
+    Returns the arrays of `ReplayArrays` by name, and "num_positions", int64 [texts].
+    """
+    device = pair.target.device
+    drafting = _Drafting(
+        pair.draft if recording.head is None else pair.hidden_draft,
+        sampling,
+        recording,
+        Chances(device),
+        seeded_source(recording.seed, device),
+    )
     parts = []
-    for prompt, text in zip(prompts, texts, strict=True):
-        p, q = distributions_along(target, draft, prompt, text, sampling)
-        parts += _replayed_text(asked, prompt, text, p, q)
+    for written in texts:
+        p, q = distributions_along(pair, written, sampling)
+        parts += _recorded_text(drafting, written, p, q)
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     sizes = arrays.pop("sizes")
     arrays["first"] = np.concatenate(([0], np.cumsum(sizes)))
-    arrays["num_positions"] = np.array([len(text) for text in texts])
+    arrays["num_positions"] = np.array([len(written.text) for written in texts])
     return arrays
 
 
@@ -120,37 +125,48 @@ def replay_entry(
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What is to be recorded, and with what."""
+class _Drafting:
+    """What drafts the trees: the same for all texts."""
 
     draft: LanguageModel
     sampling: Sampling
-    verifier: str
-    width: Width
-    head: AcceptanceHead | None
+    recording: Recording
     chances: Chances
     source: Source
 
 
-def _replayed_text(
-    asked: _Asked, prompt: Sequence[int], text: Sequence[int], p: Tensor, q: Tensor
+def _recorded_text(
+    drafting: _Drafting, written: Written, p: Tensor, q: Tensor
 ) -> list[dict[str, np.ndarray]]:
     """One text's trees, some at a time.  p, q float [N, V] in front of each of its N tokens."""
-    draft = asked.draft
+    draft, (prompt, text) = drafting.draft, written
     read = torch.tensor([*prompt, *text[:-1]], device=draft.device)
     cache = draft.new_cache(len(read))
     draft.forward(read, torch.arange(len(read), device=draft.device), cache, num_logits=0)
-    tokens = torch.tensor(text, device=p.device)
+    along = _Along(p, q, torch.tensor(text, device=p.device), len(prompt))
     some = TREES_AT_ONCE.get(p.device.type, TREES_AT_ONCE["cuda"])
     parts = []
     for start in range(0, len(text), some):
         places = range(start, min(start + some, len(text)))
-        trees = _Trees(asked, cache, len(prompt), places, p, q, tokens)
+        trees = _Trees(drafting, cache, along, places)
         trees.grow()
         trees.note_chances()
         parts.append(trees.arrays())
         cache.rewind(len(read))
     return parts
+
+
+class _Along(NamedTuple):
+    """A text, and what is known along it."""
+
+    p: Tensor
+    """float [N, V]: the target's distribution in front of each token"""
+    q: Tensor
+    """float [N, V]: the draft's"""
+    text: Tensor
+    """int64 [N]"""
+    num_prompt: int
+    """Tokens in front of the text."""
 
 
 class _Trees:
@@ -162,28 +178,26 @@ class _Trees:
 
     def __init__(
         self,
-        asked: _Asked,
+        drafting: _Drafting,
         cache: RowCache,
-        num_prompt: int,
+        along: _Along,
         places: range,
-        p: Tensor,
-        q: Tensor,
-        text: Tensor,
     ) -> None:
-        self._draft, self._cache = asked.draft, cache
-        self._p, self._q, self._text = p, q, text
-        self._sampling = asked.sampling.of_draft
-        self._verifier, self._width, self._head = VERIFIERS[asked.verifier], asked.width, asked.head
-        self._chances, self._source = asked.chances, asked.source
-        draft, width = asked.draft, asked.width
+        self._draft, self._cache = drafting.draft, cache
+        self._p, self._q, self._text, num_prompt = along
+        self._sampling = drafting.sampling.of_draft
+        recording = drafting.recording
+        self._verifier, self._head = VERIFIERS[recording.verifier], recording.head
+        self._width = width = recording.width
+        self._chances, self._source = drafting.chances, drafting.source
         self._read = cache.length
         size = (len(places), width.num_expanded)
-        most = min(width.num_children, p.shape[-1])
+        most = min(width.num_children, self._p.shape[-1])
         wide = (*size, most)
-        device = p.device
+        device = self._p.device
         self._places = torch.arange(places.start, places.stop, device=device)
         self._roots = self._places + num_prompt - 1
-        self._rooms = draft.max_positions - 1 - self._roots
+        self._rooms = drafting.draft.max_positions - 1 - self._roots
         self._sizes = torch.zeros(size[0], dtype=torch.long, device=device)
         self._candidates = torch.zeros(wide, dtype=torch.long, device=device)
         self._drawn = torch.zeros(wide, dtype=torch.float64, device=device)
@@ -297,7 +311,7 @@ class _Trees:
         """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
         if self._head is None:
             return self._draft.forward(tokens, positions, self._cache, visible), None
-        assert isinstance(self._draft, HiddenModel)
+        assert isinstance(self._draft, HiddenModel)  # checked where the recording began
         logits, hidden = self._draft.forward_with_hidden(tokens, positions, self._cache, visible)
         return logits, self._head.scores(hidden)
 

@@ -9,7 +9,6 @@ brought to one pace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from time import perf_counter
@@ -22,71 +21,24 @@ from planner.documents.tree import Tree
 from planner.policies import Policy
 from planner.policies.fixed import FixedTree
 from planner.verifiers import VERIFIERS
-from runtime.language_model import LanguageModel
+from runtime.pair import Pair
 from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 
 from ..journal import Journal, Piece
-from .growing import (
-    CHAINS,
-    NUM_CANDIDATES,
-    TREES,
-    Growing,
-    Shown,
-    chain_sizes,
-    growing_kinds,
-)
+from .cost_grid import CostGrid
+from .growing import CHAINS, TREES, Growing, Shown, growing_kinds
 from .pace import at_one_pace, curve
-from .shapes import (
-    broom,
-    bush,
-    grid,
-    typical_tree,
-)
+from .shapes import broom, bush
 
 LONE_ROOT = Tree([-1])
 WARM_UP_MS = 300.0
-EVERY_SIZE = 64
-"""Up to here no tree size is left out: matrix kernels work in tiles, so that 12 nodes can be
-cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
-FEW_SIZES = (2, 16)
-"""And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
 SMALL_SIZES, NUM_SMALL = 16, 3
 """Trees of at most so many nodes are run so many times in a sweep: what disturbs a pass is a larger
 share of a short one's time, and a short one costs less to repeat."""
 NUM_ALONE = 4
 """Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
 its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
-
-
-@dataclass(frozen=True)
-class CostGrid:
-    """What is timed."""
-
-    num_nodes: tuple[int, ...]
-    widths: tuple[int, ...]
-    num_candidates: int
-    """Drawn below every expanded node where draft passes of growing trees are timed."""
-
-    @classmethod
-    def up_to(cls, max_nodes: int, vocab_size: int) -> CostGrid:
-        """Trees of up to `max_nodes` nodes; levels of up to half as many expanded ones."""
-        widest = max(1, min(max_nodes // 2, vocab_size))
-        most = min(NUM_CANDIDATES, vocab_size)
-        return cls(tuple(grid(max_nodes, EVERY_SIZE)), tuple(grid(widest)), most)
-
-    @property
-    def few_nodes(self) -> tuple[int, ...]:
-        """Some of `num_nodes`, from the smallest tree that is drafted to the largest."""
-        largest = self.num_nodes[-1]
-        return tuple(sorted({min(size, largest) for size in (*FEW_SIZES, largest)}))
-
-    @property
-    def depth(self) -> int:
-        """Of the deepest tree that is timed."""
-        walked = (_walk_tree(rule, n).depth for n in self.num_nodes for rule in VERIFIERS)
-        chained = chain_sizes(self.num_nodes[-1])[-1] - 1
-        return max(bush(self.widths[-1], self.num_candidates).depth, chained, *walked)
 
 
 Roots = dict[str, list[float]]
@@ -99,32 +51,27 @@ Task = Callable[[Piece, Roots], None]
 class CostSweeps:
     """Sweeps over one grid at one context length.
 
-    text       token ids, at least `context` of them: what stands in the caches
-    verifiers  whose acceptance walks are timed: the first one's at every size and with everything
-               else, the others' at a few sizes.  A chain's walk is timed on the same trees.
-    heads      by SHA-256 of their files, by whose word chains are timed too
+    text   token ids that stand in the caches: their number is the context
+    heads  by SHA-256 of their files, by whose word chains are timed too
     """
 
     def __init__(
         self,
-        target: LanguageModel,
-        draft: LanguageModel,
+        pair: Pair,
         text: Sequence[int],
-        context: int,
         grid: CostGrid,
         sampling: Sampling,
         *,
-        verifiers: Sequence[str],
         seed: int,
         heads: Mapping[str, Score] | None = None,
     ) -> None:
-        self.context, self.grid, self.verifiers = context, grid, tuple(verifiers)
-        rng = seeded_source(seed, target.device)
-        rule = VERIFIERS[verifiers[0]]
-        self._pair = Session(target, draft, verifier=rule, sampling=sampling, rng=rng)
-        self._draft = Session(draft, None, verifier=rule, sampling=sampling, rng=rng)
+        self.context, self.grid, self.verifiers = len(text), grid, grid.verifiers
+        rng = seeded_source(seed, pair.target.device)
+        first = VERIFIERS[grid.verifiers[0]]
+        self._pair = Session(pair.target, pair.draft, verifier=first, sampling=sampling, rng=rng)
+        self._draft = Session(pair.draft, None, verifier=first, sampling=sampling, rng=rng)
         for session in (self._pair, self._draft):
-            session.prefill(list(text[:context]))
+            session.prefill(list(text))
         self._order = np.random.default_rng(seed)
         self._kinds = growing_kinds(
             grid.num_nodes[-1], grid.widths, grid.num_candidates, heads or {}
@@ -227,7 +174,8 @@ class CostSweeps:
         return [*tasks, self._time_target_alone, self._time_draft_alone]
 
     def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, FixedTree(typical_tree(self.grid.num_nodes[place])))
+        tree = self.grid.tree(self.grid.num_nodes[place], self.verifiers[0])
+        step = self._run(self._pair, FixedTree(tree))
         times["verify"][again, place] = step.verify_ms
         times[f"overhead/{self.verifiers[0]}"][again, place] = _overhead_ms(step)
         roots[""] += step.draft_ms[:1]
@@ -237,7 +185,7 @@ class CostSweeps:
         times["draft"][place] = np.mean(step.draft_ms[1:])
 
     def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
-        tree = _walk_tree(verifier, self.grid.few_nodes[place])
+        tree = self.grid.tree(self.grid.few_nodes[place], verifier)
         self._pair.use(VERIFIERS[verifier])
         times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, FixedTree(tree)))
         self._pair.use(VERIFIERS[self.verifiers[0]])
@@ -321,12 +269,6 @@ class CostRounds:
     def costs(self) -> dict[str, Costs]:
         """By name, from the rounds taken so far."""
         return {name: each.costs(self._done[name]) for name, each in self._sweeps.items()}
-
-
-def _walk_tree(verifier: str, num_nodes: int) -> Tree:
-    """The tree that a verifier's walk is timed on; as a chain it would be out of proportion."""
-    most = VERIFIERS[verifier].max_children
-    return typical_tree(num_nodes) if most in (None, 1) else typical_tree(num_nodes, most)
 
 
 def _overhead_ms(step: StepRecord) -> float:

@@ -9,8 +9,10 @@ import torch
 from planner.documents.sampling import Sampling
 from planner.policies.greedy import Greedy
 from planner.policies.stopping import Stopping
+from profiler import Pair
 from profiler.times import growing
-from profiler.times.sweeps import CostGrid, CostSweeps
+from profiler.times.cost_grid import CostGrid
+from profiler.times.sweeps import CostSweeps
 from runtime import TableModel, session
 
 V = 6
@@ -47,10 +49,10 @@ def test_deciding_is_overhead_of_what_grows_and_of_nothing_else(clock, num_nodes
     clock(draft, "forward", DRAFTING)
     clock(Greedy, "grow", TREES)
     clock(Stopping, "grow", CHAINS)
-    grid = CostGrid.up_to(num_nodes, V)
+    grid = CostGrid.up_to(num_nodes, V, ("rrsw", "topk"))
     sweeps = CostSweeps(
-        table(0), draft, [0, 1, 2, 3], 4, grid, Sampling(temperature=1), verifiers=["rrsw", "topk"],
-        seed=0, heads={"a": lambda hidden: torch.ones(len(hidden))},
+        Pair(table(0), draft), [0, 1, 2, 3], grid, Sampling(temperature=1), seed=0,
+        heads={"a": lambda hidden: torch.ones(len(hidden))},
     )  # fmt: skip
     sweeps._pair._scored_logits = lambda tree, nodes: (  # a table has no hidden states
         sweeps._pair._draft_logits(tree, nodes), torch.ones(len(nodes)),

@@ -8,9 +8,12 @@ import torch
 
 from planner import PlannerError, load
 from planner.documents.sampling import Sampling
+from planner.documents.version import VERSION
 from planner.verifiers import VERIFIERS
-from profiler import Settings, discard_pieces, measure_profile
+from profiler import Pair, Settings, discard_pieces, measure_profile
+from profiler import code as code_module
 from profiler import measure as measure_module
+from profiler.code import measured_by
 from profiler.journal import Journal
 from profiler.texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
@@ -39,11 +42,11 @@ def table(seed: int, **settings) -> TableModel:
 
 @pytest.fixture(scope="module")
 def pair():
-    return table(0), table(1)
+    return Pair(table(0), table(1))
 
 
 def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
-    profile = measure_profile(*pair, PROMPTS, SMALL)
+    profile = measure_profile(pair, PROMPTS, SMALL)
     profile.save(tmp_path / "p.json")
     profile = load(tmp_path / "p.json")
     assert [(costs.batch_size, costs.context) for costs in profile.costs] == [(1, 3), (1, 8)]
@@ -68,7 +71,7 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
 
 
 def test_at_temperature_zero_every_rule_is_the_greedy_one(pair):
-    profile = measure_profile(*pair, PROMPTS, SMALL)
+    profile = measure_profile(pair, PROMPTS, SMALL)
     first, *others = (profile.traces(entry) for entry in profile.acceptance[: len(VERIFIERS)])
     assert all(np.array_equal(first[1], other[1]) for other in others)
     assert set(np.unique(first[1])) <= {0.0, 1.0}
@@ -81,7 +84,7 @@ def test_a_continuation_ends_behind_a_stop_token():
         assert 2 not in text[:-1]
         assert len(text) == 30 or text[-1] == 2
     assert any(len(text) < 30 for text in texts)
-    profile = measure_profile(target, table(1), PROMPTS, SMALL)
+    profile = measure_profile(Pair(target, table(1)), PROMPTS, SMALL)
     lengths = [prompt.num_positions for prompt in profile.acceptance[-1].prompts]
     assert min(lengths) < SMALL.num_tokens
 
@@ -99,20 +102,20 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, tmp_path, m
 
     monkeypatch.setattr(CostSweeps, "sweep", sweep)
     with pytest.raises(KeyboardInterrupt):
-        measure_profile(*pair, PROMPTS, SMALL, output=output)
+        measure_profile(pair, PROMPTS, SMALL, output=output)
     assert not output.exists()
     said = []
-    measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=said.append)
+    measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
     # a warm-up and a sweep at each context, in the first of three rounds; after acceptance, the
     # same at the first context in the second round; a warm-up at the second, and the interruption.
     # Then a warm-up and a sweep at the second context, a warm-up at the first, and the third round.
     assert len(calls) == 7 + 5
-    assert said == ["continuing an interrupted measurement: 7 pieces are done"]
+    assert said == ["continuing an interrupted run: 7 pieces are done"]
     calls.clear()
     again = []
-    measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=again.append)
+    measure_profile(pair, PROMPTS, SMALL, output=output, report_line=again.append)
     assert calls == []
-    assert again == ["continuing an interrupted measurement: 10 pieces are done"]
+    assert again == ["continuing an interrupted run: 10 pieces are done"]
     discard_pieces(output)
     assert list(tmp_path.iterdir()) == []
 
@@ -122,30 +125,63 @@ def test_other_settings_share_no_pieces(pair, tmp_path, change):
     from dataclasses import replace
 
     output = tmp_path / "p.json"
-    measure_profile(*pair, PROMPTS, SMALL, output=output)
+    measure_profile(pair, PROMPTS, SMALL, output=output)
     said = []
     settings = replace(SMALL, **change)
-    measure_profile(*pair, PROMPTS, settings, output=output, report_line=said.append)
+    measure_profile(pair, PROMPTS, settings, output=output, report_line=said.append)
     assert said == []
 
 
 def test_sweeps_that_repeat_small_trees_otherwise_share_no_pieces(pair, tmp_path, monkeypatch):
     output = tmp_path / "p.json"
-    measure_profile(*pair, PROMPTS, SMALL, output=output)
+    measure_profile(pair, PROMPTS, SMALL, output=output)
     for module in (curves_module, measure_module):
         monkeypatch.setattr(module, "NUM_SMALL", NUM_SMALL + 1)
     said = []
-    measure_profile(*pair, PROMPTS, SMALL, output=output, report_line=said.append)
+    measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
     assert said == []
+
+
+def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, tmp_path, monkeypatch):
+    output, said, calls = tmp_path / "p.json", [], []
+    first = measure_profile(pair, PROMPTS, SMALL, output=output)
+    assert first.written_by == f"espalier {VERSION}"
+    measured = measure_module.measure_acceptance
+    monkeypatch.setattr(
+        measure_module, "measure_acceptance",
+        lambda *arguments, **settings: calls.append(1) or measured(*arguments, **settings),
+    )  # fmt: skip
+    for code in ("of today", "changed", "changed"):
+        if code == "changed":
+            monkeypatch.setattr(measure_module, "measured_by", lambda: "changed")
+        measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
+    same, anew, again = said
+    assert same == again == "continuing an interrupted run: 10 pieces are done"
+    assert anew.startswith("10 pieces of an interrupted run were taken by other code")
+    assert "\n" not in anew
+    assert len(calls) == len(SAMPLINGS)  # by the changed code, once
+
+
+def test_the_code_that_measures_is_told_apart_by_its_sources(tmp_path, monkeypatch):
+    plain = measured_by.__wrapped__
+    assert plain() == measured_by() != ""
+    assert VERSION in plain()
+    (tmp_path / "a.py").write_text("x = 1")
+    monkeypatch.setattr(code_module, "_folders", lambda package: [tmp_path])
+    before = plain()
+    (tmp_path / "a.py").write_text("x = 2")
+    assert plain() != before
+    monkeypatch.setattr(code_module, "WRITTEN_BY", "espalier 9")
+    assert plain().startswith("espalier-9")
 
 
 def test_a_damaged_piece_is_measured_again(pair, tmp_path):
     output = tmp_path / "p.json"
-    before = measure_profile(*pair, PROMPTS, SMALL, output=output)
+    before = measure_profile(pair, PROMPTS, SMALL, output=output)
     pieces = sorted(tmp_path.glob(".p.json.*/acceptance-*.piece"))
     assert len(pieces) == 2
     pieces[1].write_bytes(b"torn")
-    after = measure_profile(*pair, PROMPTS, SMALL, output=output)
+    after = measure_profile(pair, PROMPTS, SMALL, output=output)
     assert after.costs == before.costs
     assert after.acceptance == before.acceptance
 
@@ -165,16 +201,16 @@ def test_a_damaged_piece_is_measured_again(pair, tmp_path):
 def test_what_cannot_be_measured_is_said_in_one_line(change, prompts, words):
     from dataclasses import replace
 
-    pair = table(0, max_positions=64), table(1, max_positions=64)
+    pair = Pair(table(0, max_positions=64), table(1, max_positions=64))
     with pytest.raises(PlannerError, match=words) as caught:
-        measure_profile(*pair, prompts, replace(SMALL, **change))
+        measure_profile(pair, prompts, replace(SMALL, **change))
     assert "\n" not in str(caught.value)
 
 
 def test_two_vocabularies_are_refused(pair):
     other = TableModel(torch.zeros(V + 1, V + 1))
     with pytest.raises(PlannerError, match=f"a vocabulary of {V + 1}, expected {V}"):
-        measure_module.measure_profile(pair[0], other, PROMPTS, SMALL)
+        measure_profile(Pair(pair.target, other), PROMPTS, SMALL)
 
 
 def test_trees_that_are_timed():
@@ -219,13 +255,13 @@ def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, mo
     monkeypatch.setattr(CostSweeps, "sweep", swept)
     monkeypatch.setattr(CostSweeps, "warm_up", lambda self: None)
     monkeypatch.setattr(measure_module, "measure_acceptance", accepted)
-    measure_profile(*pair, PROMPTS, SMALL)
+    measure_profile(pair, PROMPTS, SMALL)
     assert done == [3, 8, *["acceptance"] * len(SAMPLINGS), 3, 8, 3, 8]
 
 
 def test_alone_a_model_is_timed_behind_a_step_like_it(pair):
     """More often than trees are, being what every speedup is a multiple of."""
-    profile = measure_profile(*pair, PROMPTS, SMALL)
+    profile = measure_profile(pair, PROMPTS, SMALL)
     for costs in profile.costs:
         assert costs.target_step.repeats == costs.draft_step.repeats == SMALL.repeats * NUM_ALONE
         assert costs.verify.repeats == SMALL.repeats

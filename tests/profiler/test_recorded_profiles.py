@@ -15,9 +15,9 @@ from planner.estimates.step_costs import step_costs
 from planner.policies import TreeDrafting
 from planner.replay.replays import Played, replays_of
 from planner.verifiers import VERIFIERS
-from profiler import Settings, measure_profile
-from profiler.replay.record import Width, record_replays
-from profiler.texts import sample_continuations
+from profiler import Pair, Settings, measure_profile
+from profiler.replay.record import Recording, Width, record_replays
+from profiler.texts import Written, sample_continuations
 from runtime.randomness import TorchSource
 
 from .test_replays import GREEDY, SAMPLING, table
@@ -31,7 +31,7 @@ PROMPTS = [[seed % V, (5 * seed + 1) % V] for seed in range(24)]
 
 @pytest.fixture(scope="module")
 def profile():
-    return measure_profile(table(2, size=V), table(3, size=V), PROMPTS, SMALL)
+    return measure_profile(Pair(table(2, size=V), table(3, size=V)), PROMPTS, SMALL)
 
 
 def test_a_profile_holds_trees_for_every_sampling(profile, tmp_path):
@@ -103,10 +103,12 @@ def test_trees_are_recorded_parents_first_and_within_the_width(profile):
 
 def test_places_without_a_position_are_not_drafted():
     """Positions end where the text does: trees at its end have no level to draft on."""
-    pair = [table(seed, max_positions=12) for seed in (0, 1)]
-    texts = sample_continuations(pair[0], [[0, 1]], SAMPLING, 9, seed=0)
+    pair = Pair(*(table(seed, max_positions=12) for seed in (0, 1)))
+    texts = sample_continuations(pair.target, [[0, 1]], SAMPLING, 9, seed=0)
     width = Width(num_expanded=9, num_children=2)
-    piece = record_replays(*pair, [[0, 1]], texts, SAMPLING, "rrsw", width=width, seed=0)
+    piece = record_replays(
+        pair, [Written([0, 1], *texts)], SAMPLING, Recording("rrsw", width, seed=0)
+    )
     sizes = np.diff(piece["first"])
     # the root of the last tree stands at position 9; its children at 10, theirs at 11
     assert sizes[-1] <= 1 + 2 + 4
@@ -116,23 +118,23 @@ def test_places_without_a_position_are_not_drafted():
 def test_an_interrupted_recording_continues_where_it_stopped(tmp_path, monkeypatch):
     from profiler import measure as measure_module
 
-    pair, output = (table(2, size=V), table(3, size=V)), tmp_path / "p.json"
+    pair, output = Pair(table(2, size=V), table(3, size=V)), tmp_path / "p.json"
     calls = []
     whole = measure_module.record_replays
 
-    def recording(*arguments, **settings):
-        calls.append(arguments[5])
+    def recording(*arguments):
+        calls.append(arguments[3].verifier)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return whole(*arguments, **settings)
+        return whole(*arguments)
 
     monkeypatch.setattr(measure_module, "record_replays", recording)
     with pytest.raises(KeyboardInterrupt):
-        measure_profile(*pair, PROMPTS[:3], SMALL, output=output)
+        measure_profile(pair, PROMPTS[:3], SMALL, output=output)
     assert not output.exists()
-    again = measure_profile(*pair, PROMPTS[:3], SMALL, output=output)
+    again = measure_profile(pair, PROMPTS[:3], SMALL, output=output)
     assert calls == ["topk", "rrsw", "rrsw"]
-    fresh = measure_profile(*pair, PROMPTS[:3], SMALL)
+    fresh = measure_profile(pair, PROMPTS[:3], SMALL)
     for one, other in zip(again.replays, fresh.replays, strict=True):
         for a, b in zip(again.replayed(one), fresh.replayed(other), strict=True):
             np.testing.assert_array_equal(a, b)

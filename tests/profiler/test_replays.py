@@ -13,9 +13,9 @@ from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting, StoppingDrafting, TreeDrafting
 from planner.policies.fixed import FixedTree
 from planner.replay.replays import Replays, replays_of
-from profiler import Settings, measure_profile
-from profiler.replay.record import Width, record_replays, replay_entry
-from profiler.texts import sample_continuations
+from profiler import Pair, Settings, measure_profile
+from profiler.replay.record import Recording, Width, record_replays, replay_entry
+from profiler.texts import Written, sample_continuations
 from runtime import (
     VERIFIERS,
     Session,
@@ -153,7 +153,9 @@ def replayed_counts(target, draft, verifier, drafting, num_texts):
     prompts = [[seed % SIZE] for seed in range(num_texts)]
     texts = sample_continuations(target, prompts, SAMPLING, length, seed=1)
     width = Width(num_expanded=15, num_children=2)
-    piece = record_replays(target, draft, prompts, texts, SAMPLING, verifier, width=width, seed=2)
+    written = [Written(*each) for each in zip(prompts, texts, strict=True)]
+    recording = Recording(verifier, width, seed=2)
+    piece = record_replays(Pair(target, draft), written, SAMPLING, recording)
     counts = defaultdict(Counter)
     for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
         spy = Spy(drafting.policy(deterministic=False))
@@ -242,11 +244,13 @@ def greedy_pair():
 
 def replays_at_zero(target, draft, prompts, texts) -> Replays:
     width = Width(num_expanded=120, num_children=4)
-    piece = record_replays(target, draft, prompts, texts, GREEDY, "topk", width=width, seed=0)
+    written = [Written(*each) for each in zip(prompts, texts, strict=True)]
+    pair, recording = Pair(target, draft), Recording("topk", width, seed=0)
+    piece = record_replays(pair, written, GREEDY, recording)
     entry, arrays = replay_entry(piece, GREEDY, "topk", width)
     profile = measure_profile(
-        target, draft, prompts, Settings(samplings=(GREEDY,), contexts=(3,), max_nodes=4,
-                                         num_tokens=3, num_ranks=3, repeats=2, num_replayed=0),
+        pair, prompts, Settings(samplings=(GREEDY,), contexts=(3,), max_nodes=4, num_tokens=3,
+                                num_ranks=3, repeats=2, num_replayed=0),
     )  # fmt: skip
     content = profile._content | arrays
     profile = profile.model_copy(update={"replays": [entry]}).with_arrays(content, "x.safetensors")

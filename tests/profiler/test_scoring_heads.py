@@ -14,7 +14,7 @@ from planner.documents.sampling import Sampling
 from planner.optimizer import solve
 from planner.policies import StoppingDrafting
 from planner.replay.replays import replays_of
-from profiler import ScoringHead, Settings, measure_profile
+from profiler import Pair, ScoringHead, Settings, measure_profile
 from profiler.replay.record import Width
 from profiler.texts import sample_continuations
 from runtime.heads import AcceptanceHead
@@ -49,7 +49,7 @@ def opinionated_head() -> AcceptanceHead:
 @pytest.fixture(scope="module")
 def profile():
     heads = {GREEDY: ScoringHead(opinionated_head(), FILE)}
-    return measure_profile(*agreeing_pair(), PROMPTS, SETTINGS, heads=heads)
+    return measure_profile(Pair(*agreeing_pair()), PROMPTS, SETTINGS, heads=heads)
 
 
 def test_the_head_stands_in_the_trees_and_costs_of_its_sampling_only(profile):
@@ -127,7 +127,7 @@ def test_a_plan_can_stop_by_the_head(profile):
 def test_a_head_for_what_is_not_measured_is_refused():
     heads = {Sampling(temperature=0.3): ScoringHead(opinionated_head(), FILE)}
     with pytest.raises(PlannerError, match=r"trained for T=0\.3, expected one for T=0, T=1"):
-        measure_profile(*agreeing_pair(), PROMPTS, SETTINGS, heads=heads)
+        measure_profile(Pair(*agreeing_pair()), PROMPTS, SETTINGS, heads=heads)
 
 
 def test_a_draft_that_shows_no_hidden_states_is_refused():
@@ -136,22 +136,22 @@ def test_a_draft_that_shows_no_hidden_states_is_refused():
     target = table(7, seed=0, order=1)
     draft = TableModel(target._table)
     few = replace(SETTINGS, num_ranks=2, max_nodes=4)
-    with pytest.raises(PlannerError, match="does not give its hidden states"):
+    with pytest.raises(PlannerError, match="does not show its hidden states"):
         measure_profile(
-            target, draft, [[1, 2], [3, 4]], few,
+            Pair(target, draft), [[1, 2], [3, 4]], few,
             heads={GREEDY: ScoringHead(opinionated_head(), FILE)},
         )  # fmt: skip
 
 
 def test_another_head_starts_another_measurement(tmp_path):
     """What was measured with one head is not continued with another."""
-    pair, lines = agreeing_pair(), []
+    pair, lines = Pair(*agreeing_pair()), []
     few = replace(SETTINGS, samplings=(GREEDY,), max_nodes=3, num_tokens=4, num_replayed=2)
     for sha256 in ("a" * 64, "a" * 64, "b" * 64):
         head = ScoringHead(opinionated_head(), FILE.model_copy(update={"sha256": sha256}))
         lines.append([])
         measure_profile(
-            *pair, PROMPTS[:2], few, heads={GREEDY: head}, output=tmp_path / "p.json",
+            pair, PROMPTS[:2], few, heads={GREEDY: head}, output=tmp_path / "p.json",
             report_line=lines[-1].append,
         )  # fmt: skip
     assert [len(said) for said in lines] == [0, 1, 0]

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from planner.documents.sampling import Sampling
+from profiler import Pair
+from profiler.times.cost_grid import CostGrid
 from profiler.times.pace import at_one_pace, curve, paces
 from profiler.times.sweeps import (
     NUM_SMALL,
     SMALL_SIZES,
-    CostGrid,
     CostSweeps,
 )
 from runtime import TableModel
@@ -66,8 +67,8 @@ def sweeps_up_to(max_nodes: int, vocab_size: int) -> CostSweeps:
         for seed in (0, 1)
     ]
     return CostSweeps(
-        *models, [0, 1, 2, 3], 4, CostGrid.up_to(max_nodes, vocab_size), Sampling(temperature=1),
-        verifiers=["rrsw"], seed=0,
+        Pair(*models), [0, 1, 2, 3], CostGrid.up_to(max_nodes, vocab_size, ("rrsw",)),
+        Sampling(temperature=1), seed=0,
     )  # fmt: skip
 
 

@@ -16,9 +16,9 @@ from planner.verifiers.transport_rows import (
     optimal_with_replacement,
     optimal_without_replacement,
 )
-from profiler import Settings, measure_profile
+from profiler import Pair, Settings, measure_profile
 from profiler import optimum as optimum_module
-from profiler.acceptance import measure_acceptance
+from profiler.acceptance import Tracing, measure_acceptance
 from profiler.optimum import (
     Optimum,
     evenly_spaced,
@@ -137,8 +137,8 @@ PROMPTS = [[0, 1, 2], [3, 3, 1], [4, 0, 0], [1, 8, 5]]
 @pytest.fixture(scope="module")
 def piece():
     return measure_acceptance(
-        table(0), table(1), PROMPTS, Sampling(temperature=0.8),
-        num_tokens=50, num_ranks=8, seed=0,
+        Pair(table(0), table(1)), PROMPTS, Sampling(temperature=0.8),
+        Tracing(num_ranks=8, seed=0), num_tokens=50,
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def test_the_profile_holds_it_for_every_sampling_that_samples(tmp_path):
     samplings = tuple(Sampling(temperature=t) for t in (0.0, 0.6, 1.0))
     settings = Settings(samplings=samplings, contexts=(3,), max_nodes=3, num_tokens=11,
                         num_ranks=3, repeats=2)  # fmt: skip
-    measure_profile(table(0), table(1), PROMPTS, settings).save(tmp_path / "p.json")
+    measure_profile(Pair(table(0), table(1)), PROMPTS, settings).save(tmp_path / "p.json")
     profile = load(tmp_path / "p.json")
     kinds = [(entry.sampling.temperature, entry.replacement) for entry in profile.optimal]
     assert kinds == [(0.6, True), (0.6, False), (1.0, True), (1.0, False)]
@@ -209,7 +209,7 @@ def test_the_profile_holds_it_for_every_sampling_that_samples(tmp_path):
 def test_an_interrupted_measurement_does_not_compute_it_again(tmp_path, monkeypatch):
     settings = Settings(samplings=(Sampling(temperature=1.0),), contexts=(3,), max_nodes=3,
                         num_tokens=7, num_ranks=3, repeats=2)  # fmt: skip
-    arguments = table(0), table(1), PROMPTS, settings
+    arguments = Pair(table(0), table(1)), PROMPTS, settings
     before = measure_profile(*arguments, output=tmp_path / "p.json")
 
     def never(*_):

@@ -1,0 +1,141 @@
+"""What is to be measured, and what becomes of the numbers that nobody named.
+
+A number that was named is kept or refused, never changed.  One that was not is fitted to the
+models: to the positions that both serve and to their vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.documents.document import PlannerError
+from planner.documents.sampling import Sampling
+from runtime.pair import Pair
+
+from .replay.record import Width
+from .times.cost_grid import CostGrid
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured, every number settled."""
+
+    contexts: tuple[int, ...]
+    """Tokens in the cache when times are measured, ascending."""
+    max_nodes: int
+    """Largest tree to be timed, root included."""
+    num_tokens: int
+    """Length of the target's continuation of each prompt."""
+    num_ranks: int
+    """Children of one node that acceptance is measured for."""
+    repeats: int
+    """Sweeps over all times, at each context."""
+    num_replayed: int
+    """Prompts, the first so many, at whose positions whole trees are recorded; 0: none."""
+
+
+QUICK = Extent(
+    contexts=(128,), max_nodes=64, num_tokens=128, num_ranks=16, repeats=12, num_replayed=32
+)
+"""What is measured by default: at one context, the first and the one that plans are made for where
+none is asked for, and in as many sweeps and recorded trees as take less than two minutes with the
+embedded models on two quiet cores."""
+
+THOROUGH = replace(QUICK, contexts=(128, 512), repeats=20, num_replayed=64)
+"""For plans at other contexts, and for comparisons of drafting policies that differ little."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure; None stands for as much of `wanted` as the models allow."""
+
+    samplings: tuple[Sampling, ...]
+    contexts: tuple[int, ...] | None = None
+    max_nodes: int | None = None
+    num_tokens: int | None = None
+    num_ranks: int | None = None
+    repeats: int | None = None
+    num_replayed: int | None = None
+    seed: int = 0
+    width: Width = field(default_factory=Width)
+    """How much of every recorded tree."""
+    wanted: Extent = QUICK
+
+
+def fitted(settings: Settings, pair: Pair, longest_prompt: int) -> Extent:
+    """`settings` with every number settled, those not named as large as `pair` allows.
+
+    longest_prompt  tokens of the longest prompt, which the target is to continue
+
+    Raises PlannerError naming the number that was asked for and cannot be had.
+    """
+    wanted, positions = settings.wanted, pair.max_positions
+    num_ranks = _named(settings.num_ranks, min(wanted.num_ranks, pair.vocab_size))
+    if num_ranks > pair.vocab_size:
+        raise PlannerError(
+            f"num_ranks: got {num_ranks}, expected at most the vocabulary, {pair.vocab_size}"
+        )
+    num_tokens = _named(
+        settings.num_tokens, max(1, min(wanted.num_tokens, positions - longest_prompt))
+    )
+    max_nodes = _named(settings.max_nodes, _most_nodes(settings, pair))
+    repeats = _named(settings.repeats, wanted.repeats)
+    if max_nodes < 2 or repeats < 2:
+        raise PlannerError("max_nodes and repeats: expected at least 2 each")
+    return Extent(
+        contexts=_contexts(settings, pair, max_nodes),
+        max_nodes=max_nodes,
+        num_tokens=num_tokens,
+        num_ranks=num_ranks,
+        repeats=repeats,
+        num_replayed=_named(settings.num_replayed, wanted.num_replayed),
+    )
+
+
+def shortened(
+    prompts: Sequence[Sequence[int]], pair: Pair, num_tokens: int | None
+) -> list[list[int]]:
+    """Prompts that nobody named, made to fit `pair`: their first tokens, those that it knows.
+
+    num_tokens  to follow each, if that was named; None: as many as the longest prompt then has,
+                or more
+
+    Prompts of which nothing is left are left out.
+    """
+    positions = pair.max_positions
+    room = positions // 2 if num_tokens is None else positions - num_tokens
+    known = ([token for token in prompt if 0 <= token < pair.vocab_size] for prompt in prompts)
+    return [prompt[: max(1, room)] for prompt in known if prompt]
+
+
+def _named(number: int | None, otherwise: int) -> int:
+    return otherwise if number is None else number
+
+
+def _most_nodes(settings: Settings, pair: Pair) -> int:
+    """The largest tree, among halves of what is wanted, that finds room behind every context."""
+    least = max(settings.contexts or (1,))
+    num_nodes = settings.wanted.max_nodes
+    while num_nodes > 2 and least + _deepest(num_nodes, pair) > pair.max_positions:
+        num_nodes //= 2
+    return num_nodes
+
+
+def _contexts(settings: Settings, pair: Pair, max_nodes: int) -> tuple[int, ...]:
+    deepest = _deepest(max_nodes, pair)
+    most = pair.max_positions - deepest
+    wanted = settings.wanted.contexts
+    contexts = settings.contexts or tuple(sorted({min(each, most) for each in wanted}))
+    for context in contexts:
+        if not 1 <= context <= most:
+            raise PlannerError(
+                f"context: got {context}, expected at most {most}: the models serve "
+                f"{pair.max_positions} positions and the trees timed are {deepest} levels deep"
+            )
+    return contexts
+
+
+def _deepest(max_nodes: int, pair: Pair) -> int:
+    """Levels of the deepest tree that is timed."""
+    return CostGrid.up_to(max_nodes, pair.vocab_size).depth

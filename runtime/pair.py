@@ -1,0 +1,54 @@
+"""Two models that work together: the target that is to be decoded, and the draft that proposes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.documents.document import PlannerError
+
+from .language_model import HiddenModel, LanguageModel
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target and a draft of one vocabulary.
+
+    Raises PlannerError where the vocabularies differ: the draft's tokens would mean nothing to the
+    target.
+    """
+
+    target: LanguageModel
+    draft: LanguageModel
+
+    def __post_init__(self) -> None:
+        if self.target.vocab_size != self.draft.vocab_size:
+            raise PlannerError(
+                f"draft: got {self.draft.info.name} with a vocabulary of {self.draft.vocab_size}, "
+                f"expected {self.target.vocab_size} as {self.target.info.name} has; choose models "
+                "of one family"
+            )
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that both models know."""
+        return self.target.vocab_size
+
+    @property
+    def max_positions(self) -> int:
+        """Positions that both models serve."""
+        return min(self.target.max_positions, self.draft.max_positions)
+
+    @property
+    def hidden_draft(self) -> HiddenModel:
+        """The draft, which must show its hidden states.  Raises PlannerError where it does not."""
+        self.check_hidden()
+        assert isinstance(self.draft, HiddenModel)
+        return self.draft
+
+    def check_hidden(self) -> None:
+        """Raise PlannerError unless the draft shows its hidden states, which heads read."""
+        if not isinstance(self.draft, HiddenModel):
+            raise PlannerError(
+                f"draft: got {self.draft.info.name}, which does not show its hidden states; "
+                "expected a transformers causal language model"
+            )
