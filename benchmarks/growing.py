@@ -38,21 +38,22 @@ from runtime.embedded import load_prompts
 from .growing_table import (
     HEADER,
     RIVALS,
-    Row,
+    GrowingRow,
     details,
     table,
 )
 from .growing_times import (
     Effort,
-    Timed,
+    TimedEntrant,
     decoder_of,
     times_of,
 )
-from .lead import Measured, lead
+from .lead import MeasuredSpeed, lead
 from .marks import add_outputs, folder_beside, publish
 from .regret_times import (
     OFTEN,
     TEMPERATURES,
+    Profiling,
     add_contests,
     contests_of,
 )
@@ -66,8 +67,8 @@ TUNING, COMPARING = "profile", "evaluation"
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What one entrant did, prompt by prompt: float64 [prompts] each."""
+class EntrantTally:
+    """Counts of what one entrant did, prompt by prompt: float64 [prompts] each."""
 
     tokens: np.ndarray
     steps: np.ndarray
@@ -89,30 +90,33 @@ class Tally:
         return float(self.nodes.sum() / self.steps.sum())
 
 
-def decoded(
-    pair: str,
-    plan: Plan,
-    which: str,
-    num_prompts: int,
-    num_tokens: int,
-    folder: Path,
-    output: Path | None,
-) -> Tally:
-    """Prompts through the real loop, the pair as it is.
+@dataclass(frozen=True)
+class Counting:
+    """Prompts to be decoded for their tokens per step, and where what belongs to that lies."""
 
-    which   prompts: `TUNING` or `COMPARING`
-    folder  where heads lie
-    output  where the results will go: what is decoded is kept beside it until they are there
-    """
+    which: str
+    """`TUNING` or `COMPARING`."""
+    num_prompts: int
+    num_tokens: int
+    folder: Path
+    """Heads lie there."""
+    output: Path | None
+    """The results will go there: what is decoded is kept beside it until they do."""
+
+
+def counted(pair: str, plan: Plan, counting: Counting) -> EntrantTally:
+    """Tokens, steps, passes and nodes of prompts through the real loop, the pair as it is."""
     target, draft = models(pair)
     plan = plan.model_copy(update={"predicted": None})
-    prompts = load_prompts(which)[:num_prompts]
+    prompts = load_prompts(counting.which)[: counting.num_prompts]
 
     def measured() -> Piece:
-        decoder = decoder_of(plan, target, draft, folder)
+        decoder = decoder_of(plan, target, draft, counting.folder)
         reports = [
             decoder.generate(
-                prompt, max_new_tokens=num_tokens, seed=prompt_seed(DECODING_SEED, index)
+                prompt,
+                max_new_tokens=counting.num_tokens,
+                seed=prompt_seed(DECODING_SEED, index),
             ).report.measured
             for index, prompt in enumerate(prompts)
         ]
@@ -123,18 +127,20 @@ def decoded(
             "nodes": np.array([float(each.num_drafted + each.num_steps) for each in reports]),
         }
 
-    what = [plan.to_json(), which, num_prompts, num_tokens, target.info.fingerprint]
-    name = sha256(json.dumps([*what, draft.info.fingerprint]).encode()).hexdigest()[:16]
-    return Tally(**Journal(output, {"what": "decoded trees and their nodes"}).piece(name, measured))
+    what = [plan.to_json(), counting.which, counting.num_prompts, counting.num_tokens]
+    what += [target.info.fingerprint, draft.info.fingerprint]
+    name = sha256(json.dumps(what).encode()).hexdigest()[:16]
+    journal = Journal(counting.output, {"what": "decoded trees and their nodes"})
+    return EntrantTally(**journal.piece(name, measured))
 
 
 @dataclass(frozen=True)
 class Result:
     """One entrant's times, and what it did on the prompts by which all are compared."""
 
-    timed: Timed
-    tally: Tally
-    tuning: Tally | None = None
+    timed: TimedEntrant
+    tally: EntrantTally
+    tuning: EntrantTally | None = None
     """On the prompts by which settings are tuned, where this one is tuned."""
 
     @property
@@ -143,7 +149,7 @@ class Result:
 
     @property
     def step_ms(self) -> float:
-        """Of a step on the prompts by which all are compared."""
+        """Milliseconds of a step on the prompts by which all are compared."""
         return step_on(self.timed, self.tally)
 
     @property
@@ -167,19 +173,19 @@ class Result:
         return tokens - (ms - share * ms.sum()) / (tally.steps.sum() * self.step_ms)
 
     @property
-    def measured(self) -> Measured:
-        return Measured(self.speedup, (self.influence, -np.array(self.timed.influence)))
+    def measured(self) -> MeasuredSpeed:
+        return MeasuredSpeed(self.speedup, (self.influence, -np.array(self.timed.influence)))
 
 
-def step_on(timed: Timed, tally: Tally) -> float:
+def step_on(timed: TimedEntrant, tally: EntrantTally) -> float:
     """Milliseconds of a step on the texts of `tally`."""
     return timed.step_with(tally.passes_per_step, tally.nodes_per_step)
 
 
-def row_of(pair: str, result: Result) -> Row:
+def row_of(pair: str, result: Result) -> GrowingRow:
     timed, tally = result.timed, result.tally
     entrant, predicted = timed.entrant, timed.entrant.plan.predicted
-    return Row(
+    return GrowingRow(
         pair, timed.shape, timed.temperature, entrant.name, entrant.plan.drafting.words(),
         GREEDY_VERIFIER if timed.temperature == 0 else entrant.plan.verifier,
         tally.tokens_per_step, None if predicted is None else predicted.tokens_per_step.value,
@@ -192,7 +198,7 @@ def row_of(pair: str, result: Result) -> Row:
 
 
 def shown(results: Sequence[Result]) -> list[Result]:
-    """Of entrants of one name that are tuned over a grid, only the best by what they are tuned by.
+    """The results without those of a grid that suited the tuning prompts less than its best one.
 
     results  of one pair, shape and temperature
     """
@@ -204,7 +210,7 @@ def shown(results: Sequence[Result]) -> list[Result]:
     return list(best.values())
 
 
-def compared(pair: str, results: Sequence[Result]) -> list[Row]:
+def compared(pair: str, results: Sequence[Result]) -> list[GrowingRow]:
     """Their rows, those with rivals compared with the fastest of these (`lead`)."""
     rows = []
     for each in results:
@@ -264,7 +270,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     """Everything; times and heads are kept in `folder`."""
     pairs, shapes = contests_of(arguments)
     effort = Effort(
-        repeats=arguments.repeats, num_profiled=arguments.num_profiled,
+        profiling=Profiling(arguments.repeats, arguments.num_profiled),
         num_prompts=arguments.num_timed, num_tokens=arguments.num_timed_tokens,
         num_rounds=arguments.num_rounds, jobs=arguments.jobs,
     )  # fmt: skip
@@ -272,15 +278,18 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     times = {pair: times_of(pair, shapes, temperatures, effort, folder) for pair in pairs}
     if arguments.times_only:
         return
-    rows: list[Row] = []
+    rows: list[GrowingRow] = []
     print(HEADER)
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
         for pair in pairs:
             running = [
                 [
                     pool.submit(
-                        decoded, pair, each.entrant.plan, which, arguments.num_prompts,
-                        arguments.num_tokens, folder, arguments.output,
+                        counted, pair, each.entrant.plan,
+                        Counting(
+                            which, arguments.num_prompts, arguments.num_tokens, folder,
+                            arguments.output,
+                        ),
                     )
                     for which in ((COMPARING, TUNING) if each.entrant.tuned else (COMPARING,))
                 ]

@@ -1,4 +1,4 @@
-"""What do growing and fixed trees, measured side by side, look like in a table?"""
+"""Tables of growing and fixed trees that were measured side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Row:
+class GrowingRow:
     """One entrant at one pair, shape and temperature."""
 
     pair: str
@@ -72,12 +72,12 @@ HEADER = (
 )
 
 
-def details(rows: Sequence[Row]) -> str:
+def details(rows: Sequence[GrowingRow]) -> str:
     """All rows, in Markdown."""
     return "\n".join([HEADER, *(row.markdown() for row in rows)])
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[GrowingRow]) -> str:
     """Speedups measured (and predicted), the fastest of each contest in bold, in Markdown, and what
     they say."""
     entrants = list(dict.fromkeys(row.entrant for row in rows))
@@ -94,13 +94,13 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", *summary(rows)])
 
 
-def contests(rows: Sequence[Row]) -> list[tuple[tuple[str, str, float], list[Row]]]:
+def contests(rows: Sequence[GrowingRow]) -> list[tuple[tuple[str, str, float], list[GrowingRow]]]:
     """Rows of one pair, shape and temperature."""
     by_contest = groupby(rows, lambda row: (row.pair, row.shape, row.temperature))
     return [(contest, list(group)) for contest, group in by_contest]
 
 
-def summary(rows: Sequence[Row]) -> list[str]:
+def summary(rows: Sequence[GrowingRow]) -> list[str]:
     """The price of time against everything else, thresholds planned against tuned ones."""
     lines = []
     for entrant, rivals in RIVALS.items():
@@ -142,6 +142,6 @@ def spread(values: Sequence[float]) -> str:
     return f"median {middle:+.1%}, from {low:+.1%} to {high:+.1%}"
 
 
-def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
+def rows_of_json(content: list[dict[str, Any]]) -> list[GrowingRow]:
     """The rows of a saved run."""
-    return [Row(**row) for row in content]
+    return [GrowingRow(**row) for row in content]

@@ -1,4 +1,4 @@
-"""Who takes part in the contest of growing and fixed trees, and how long do their steps take?"""
+"""Entrants of the contest of growing and fixed trees, and how long their steps take."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from .race import Lap, Race
 from .regret_times import (
     OFTEN,
     TEMPERATURES,
+    Profiling,
     draft_of,
     one_thread,
     profiles_of,
@@ -63,7 +64,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedEntrant:
     """An entrant with the time of its steps, at one shape and temperature."""
 
     shape: str
@@ -112,7 +113,7 @@ class Timed:
         }
 
     @classmethod
-    def of_json(cls, content: dict[str, Any]) -> Timed:
+    def of_json(cls, content: dict[str, Any]) -> TimedEntrant:
         plan = Plan.parse(content.pop("plan"), "times kept")
         entrant = Entrant(content.pop("name"), plan, content.pop("tuned"))
         for name in ("influence", "autoregressive_influence"):
@@ -122,12 +123,9 @@ class Timed:
 
 @dataclass(frozen=True)
 class Effort:
-    """What is measured for the times."""
+    """How much is measured for the times."""
 
-    repeats: int
-    """Of every profiled time."""
-    num_profiled: int
-    """Tokens a prompt."""
+    profiling: Profiling
     num_prompts: int
     """For the step times; more on shapes that are timed more often."""
     num_tokens: int
@@ -140,28 +138,28 @@ class Effort:
 
 def times_of(
     pair: str, shapes: Sequence[str], temperatures: Sequence[float], effort: Effort, folder: Path
-) -> list[Timed]:
+) -> list[TimedEntrant]:
     """All entrants of one pair, timed.
 
     folder  heads, profiles and times are kept there: called again, it continues with what it has
     """
     kept = folder / f"{pair}.times"
     if kept.exists():
-        return [Timed.of_json(each) for each in json.loads(kept.read_text())]
+        return [TimedEntrant.of_json(each) for each in json.loads(kept.read_text())]
     draft, small = draft_of(pair), target_of("")
     heads = {
         Sampling(temperature=temperature): head_of_pair(pair, small, draft, temperature, folder)
         for temperature in TEMPERATURES
     }
     targets = {shape: target_of(shape) for shape in shapes}
-    places = profiles_of(pair, shapes, effort.repeats, effort.num_profiled, folder, heads)
+    places = profiles_of(pair, shapes, effort.profiling, folder, heads)
     contests = list(product(shapes, temperatures))
     with ProcessPoolExecutor(effort.jobs, mp_context=get_context("spawn")) as pool:
         asked = [(places[shape], temperature) for shape, temperature in contests]
         found = list(pool.map(entrants, *zip(*asked, strict=True)))
     with one_thread():
         races = [
-            contest_of(targets[shape], draft, shape, temperature, each, effort, folder)
+            race_of((targets[shape], draft), shape, temperature, each, effort, folder)
             for (shape, temperature), each in zip(contests, found, strict=True)
         ]
         for _ in range(effort.num_rounds):
@@ -224,12 +222,12 @@ def entrants(profile: Path, temperature: float) -> list[Entrant]:
         for name, candidate in chosen.items()
         if candidate is not None
     ]
-    rule = "rrsw" if temperature else GREEDY_VERIFIER
+    verifier = "rrsw" if temperature else GREEDY_VERIFIER
     found += [
         Entrant(
             "dyspec, threshold, best of a grid",
             plan(
-                rule,
+                verifier,
                 ThresholdDrafting(threshold=value, num_nodes=64, max_depth=20, max_children=8),
             ),
             tuned=True,
@@ -241,7 +239,7 @@ def entrants(profile: Path, temperature: float) -> list[Entrant]:
 
 
 @dataclass(frozen=True)
-class Contest:
+class EntrantRace:
     """All entrants at one shape and temperature, and the target alone, which comes last."""
 
     shape: str
@@ -256,12 +254,12 @@ class Contest:
         for index in range(number * self.often, (number + 1) * self.often):
             self.race.decode(index)
 
-    def timed(self) -> list[Timed]:
+    def timed(self) -> list[TimedEntrant]:
         """Mean times of a step."""
         *laps, alone = self.race.laps()
         alone_ms = float(alone.ms.sum() / alone.steps.sum())
         return [
-            Timed(
+            TimedEntrant(
                 self.shape, self.temperature, entrant, float(lap.ms.sum() / lap.steps.sum()),
                 float(lap.passes.sum() / lap.steps.sum()), float(lap.nodes.sum() / lap.steps.sum()),
                 lap.pass_ms, lap.node_ms, alone_ms, influence_of(lap), influence_of(alone),
@@ -271,32 +269,31 @@ class Contest:
 
 
 def influence_of(lap: Lap) -> tuple[float, ...]:
-    """By how much each prompt moves ln(mean time of a step), but for its draft passes and nodes."""
+    """Shares by which prompts move ln(mean time of a step), their passes and nodes left out."""
     rest = lap.ms - lap.pass_ms * lap.passes - lap.node_ms * lap.nodes
     moved = rest - lap.steps * rest.sum() / lap.steps.sum()
     return tuple((moved / lap.ms.sum()).tolist())
 
 
-def contest_of(
-    target: LanguageModel,
-    draft: LanguageModel,
+def race_of(
+    models: tuple[LanguageModel, LanguageModel],
     shape: str,
     temperature: float,
     found: Sequence[Entrant],
     effort: Effort,
     folder: Path,
-) -> Contest:
-    """The contest of these entrants, at its start."""
+) -> EntrantRace:
+    """The race of these entrants, decoding by `models` (target, draft), at its start."""
     often = OFTEN.get(shape, 1)
     alone = Plan(
         drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
         sampling=Sampling(temperature=temperature),
     )  # fmt: skip
     plans = [*(each.plan for each in found), alone]
-    decoders = [decoder_of(plan, target, draft, folder) for plan in plans]
+    decoders = [decoder_of(plan, *models, folder) for plan in plans]
     prompts = load_prompts("evaluation")[: effort.num_prompts * often]
     race = Race(decoders, prompts, effort.num_tokens)
-    return Contest(shape, temperature, found, race, often)
+    return EntrantRace(shape, temperature, found, race, often)
 
 
 def decoder_of(plan: Plan, target: LanguageModel, draft: LanguageModel, folder: Path) -> Decoder:

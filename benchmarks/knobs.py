@@ -2,8 +2,8 @@
 
     python -m benchmarks.knobs [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
 
-For each embedded pair, shape and temperature the planner sets the knobs of every rule from a
-profile of the profiling prompts.  Then trees are recorded on other prompts, and the rules play on
+For each embedded pair, shape and temperature the planner sets the knobs of every policy from a
+profile of the profiling prompts.  Then trees are recorded on other prompts, and policies play on
 them with the planner's settings and with every point of a grid: all on the very same drafts, at the
 very same measured times, so that small differences show.  The grid is tuned on one half of these
 prompts and compared on the other, and the other way round; beside that stands its best point on the
@@ -37,6 +37,7 @@ from .growing_times import best_of
 from .marks import add_outputs, folder_beside, publish
 from .regret_times import (
     TEMPERATURES,
+    Profiling,
     add_contests,
     contests_of,
     draft_of,
@@ -68,9 +69,9 @@ MULTIPLES = ("price_per_ms",)
 """Fields whose values are multiples of what is planned."""
 
 
-def grid_around(planned: Drafting, rule: str) -> list[Drafting]:
-    """What is planned, and every point of its grid."""
-    fields, grid = KNOBS[rule], [planned]
+def grid_around(planned: Drafting, policy: str) -> list[Drafting]:
+    """The planned settings, and every point of the grid around them."""
+    fields, grid = KNOBS[policy], [planned]
     for values in product(*fields.values()):
         point = dict(zip(fields, values, strict=True))
         for field in MULTIPLES:
@@ -81,13 +82,13 @@ def grid_around(planned: Drafting, rule: str) -> list[Drafting]:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One rule at one pair, shape and temperature."""
+class KnobsRow:
+    """One policy at one pair, shape and temperature."""
 
     pair: str
     shape: str
     temperature: float
-    rule: str
+    policy: str
     planned: str
     """The settings."""
     best: str
@@ -105,34 +106,37 @@ class Row:
         return f"{self.over_tuned:+.1%} ± {self.over_tuned_error:.1%} ({self.over_best:+.1%})"
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[KnobsRow]) -> str:
     """All rows, in Markdown, and what they say."""
-    rules = list(dict.fromkeys(row.rule for row in rows))
-    lines = ["| pair | shape | T | " + " | ".join(rules) + " |", "|---" * (3 + len(rules)) + "|"]
+    policies = list(dict.fromkeys(row.policy for row in rows))
+    head = " | ".join(["pair", "shape", "T", *policies])
+    lines = [f"| {head} |", "|---" * (3 + len(policies)) + "|"]
     for place, group in groupby(rows, lambda row: (row.pair, row.shape, row.temperature)):
-        cells = {row.rule: row.cell for row in group}
+        cells = {row.policy: row.cell for row in group}
         pair, shape, temperature = place
         words = [pair, shape or "as it is", f"{temperature:g}"]
-        lines.append("| " + " | ".join([*words, *(cells.get(rule, "–") for rule in rules)]) + " |")
+        words += [cells.get(policy, "–") for policy in policies]
+        lines.append("| " + " | ".join(words) + " |")
     lines.append("")
-    for rule in rules:
-        gains = [row.over_tuned for row in rows if row.rule == rule]
-        luck = [row.over_best for row in rows if row.rule == rule]
+    for policy in policies:
+        gains = [row.over_tuned for row in rows if row.policy == policy]
+        luck = [row.over_best for row in rows if row.policy == policy]
+        near = sum(each >= -0.01 for each in gains)
         lines.append(
-            f"- `{rule}`: at most 1 % slower than tuned in {sum(each >= -0.01 for each in gains)} "
-            f"of {len(gains)}, on average {np.mean(gains):+.1%}, worst {min(gains):+.1%}; than the "
-            f"best in hindsight on average {np.mean(luck):+.1%}, worst {min(luck):+.1%}."
+            f"- `{policy}`: at most 1 % slower than tuned in {near} of {len(gains)}, on "
+            f"average {np.mean(gains):+.1%}, worst {min(gains):+.1%}; than the best in "
+            f"hindsight on average {np.mean(luck):+.1%}, worst {min(luck):+.1%}."
         )
     return "\n".join(lines)
 
 
-def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
+def rows_of_json(content: list[dict[str, Any]]) -> list[KnobsRow]:
     """The rows of a saved run."""
-    return [Row(**row) for row in content]
+    return [KnobsRow(**row) for row in content]
 
 
-def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[Row]:
-    """What is planned from one profile, against grids on the trees recorded in the other one.
+def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[KnobsRow]:
+    """Rows of what is planned from one profile, against grids on the trees recorded in the other.
 
     contest  pair, shape and temperature
     """
@@ -140,42 +144,40 @@ def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[R
     replays = replays_of(Profile.load(other), Sampling(temperature=temperature), "rrsw")
     if replays is None:
         return []
-    ranking, rows = (
-        rank_candidates(profile, Question(sampling=sampling_at(profile, temperature))),
-        [],
-    )
-    for rule in KNOBS:
-        candidate = best_of(ranking, rule)
+    rows: list[KnobsRow] = []
+    ranking = rank_candidates(profile, Question(sampling=sampling_at(profile, temperature)))
+    for policy in KNOBS:
+        candidate = best_of(ranking, policy)
         if candidate is not None:
             costs = step_costs(profile, verifier=candidate.verifier).of(candidate.drafting)
-            row = compared(contest, rule, candidate.drafting, replays, costs)
+            row = compared(contest, policy, candidate.drafting, replays, costs)
             rows += [] if row is None else [row]
     return rows
 
 
 def compared(
     contest: tuple[str, str, float],
-    rule: str,
+    policy: str,
     planned: Drafting,
     replays: Replays,
     costs: StepCosts,
-) -> Row | None:
+) -> KnobsRow | None:
     """None where what is tuned on one half asks on the other for a pass that was not timed."""
-    grid = grid_around(planned, rule)
+    grid = grid_around(planned, policy)
 
     def best(texts: Replays) -> Drafting:
         return max(grid, key=lambda drafting: texts.rate(drafting, costs))
 
     def words(drafting: Drafting) -> str:
-        return ", ".join(f"{getattr(drafting, field):.3g}" for field in KNOBS[rule])
+        return ", ".join(f"{getattr(drafting, field):.3g}" for field in KNOBS[policy])
 
     hindsight = best(replays)
     mine, most = (Played(replays.play(each), costs) for each in (planned, hindsight))
     tuned = replays.played_by_halves([best(replays.half(1)), best(replays.half(0))], costs)
     if tuned is None:
         return None
-    return Row(
-        *contest, rule, words(planned), words(hindsight), len(grid),
+    return KnobsRow(
+        *contest, policy, words(planned), words(hindsight), len(grid),
         mine.tokens_per_ms / tuned.tokens_per_ms - 1,
         float((np.log(rates(mine)) - np.log(rates(tuned))).std()),
         mine.tokens_per_ms / most.tokens_per_ms - 1,
@@ -187,14 +189,14 @@ def rates(played: Played) -> np.ndarray:
     return played.samples() / played.step_samples()
 
 
-def others_of(pair: str, num_prompts: int, num_profiled: int, folder: Path) -> Path:
-    """Where a profile of other prompts lies; measured where it does not yet."""
+def others_of(pair: str, profiling: Profiling, folder: Path) -> Path:
+    """The file of a profile of other prompts; measured where it is not there yet."""
     place = folder / f"{pair}-others.json"
     kept_facts(
         place,
         lambda: facts_of(
-            target_of(""), draft_of(pair), num_profiled,
-            prompts="evaluation", num_prompts=num_prompts,
+            target_of(""), draft_of(pair), profiling.num_tokens,
+            prompts="evaluation", num_prompts=profiling.num_prompts,
         ),
     )  # fmt: skip
     return place
@@ -219,14 +221,12 @@ def main() -> None:
         load_prompts(count=arguments.num_prompts)
     except PlannerError as error:
         parser.error(f"--num-prompts: {error}")
+    profiling = Profiling(arguments.repeats, arguments.num_profiled, arguments.num_prompts)
     with folder_beside(arguments.output, keep=arguments.profiles_only) as folder:
         measured = {
             pair: (
-                profiles_of(
-                    pair, shapes, arguments.repeats, arguments.num_profiled,
-                    arguments.profiles or folder, num_prompts=arguments.num_prompts,
-                ),
-                others_of(pair, arguments.num_prompts, arguments.num_profiled, folder),
+                profiles_of(pair, shapes, profiling, arguments.profiles or folder),
+                others_of(pair, profiling, folder),
             )
             for pair in pairs
         }  # fmt: skip

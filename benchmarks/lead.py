@@ -1,4 +1,4 @@
-"""By how much is one faster than the best of others, the luck of the best left out?"""
+"""The lead of one over the best of others, the luck of the best left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSpeed:
     """A speedup, and by how much each sample moves its logarithm.
 
     influences  float64 [samples] each, of sum 0: of texts, of times, ...; these are independent,
@@ -22,7 +22,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Lead:
-    """Of one over the best of some others."""
+    """How much faster one is than the best of some others."""
 
     rivals: tuple[int, int]
     """The best on either half of the samples."""
@@ -32,8 +32,8 @@ class Lead:
     """Standard error."""
 
 
-def lead(one: Measured, others: Sequence[Measured]) -> Lead:
-    """Of `one` over the best of `others`.
+def lead(one: MeasuredSpeed, others: Sequence[MeasuredSpeed]) -> Lead:
+    """The lead of `one` over the best of `others`.
 
     The fastest of many is in part the luckiest.  So it is picked on every second sample of each
     kind and compared on the rest, and the other way round; of one rival this is the plain ratio.
@@ -50,7 +50,7 @@ def lead(one: Measured, others: Sequence[Measured]) -> Lead:
     return Lead((int(rivals[0]), int(rivals[1])), float(gain), float(np.sqrt(variance)))
 
 
-def _lead_on(half: int, one: Measured, other: Measured) -> float:
+def _lead_on(half: int, one: MeasuredSpeed, other: MeasuredSpeed) -> float:
     """ln of the ratio of speedups on one half of the samples."""
     found = float(np.log(one.speedup / other.speedup))
     for kind in range(len(one.influences)):
@@ -59,7 +59,7 @@ def _lead_on(half: int, one: Measured, other: Measured) -> float:
     return found
 
 
-def _difference(one: Measured, other: Measured, kind: int) -> np.ndarray:
+def _difference(one: MeasuredSpeed, other: MeasuredSpeed, kind: int) -> np.ndarray:
     return one.influences[kind] - other.influences[kind]
 
 

@@ -1,4 +1,4 @@
-"""Where does a step of trees that grow spend its time?
+"""The phases of a step of trees that grow, and how long each takes.
 
     python -m benchmarks.loop [--shape NAME] [--num-nodes N] [--num-steps N]
 
@@ -31,13 +31,13 @@ PHASES = ("nodes", "passes", "draft", "grow", "verify", "accept", "step", "share
 
 
 def policies(num_nodes: int) -> dict[str, Policy]:
-    """By name: a fixed tree, and DySpec's two rules."""
+    """Policies by name: a fixed tree, and DySpec's two."""
     limits = {"num_nodes": num_nodes, "max_depth": DEPTH, "max_children": CHILDREN}
-    rules = {
+    settings = {
         "dyspec-greedy": GreedyDrafting(**limits),
         "dyspec-threshold": ThresholdDrafting(threshold=0.5 / num_nodes, **limits),
     }
-    grown = {name: drafting.policy(deterministic=False) for name, drafting in rules.items()}
+    grown = {name: drafting.policy(deterministic=False) for name, drafting in settings.items()}
     return {"fixed tree": FixedTree(typical_tree(num_nodes)), **grown}
 
 

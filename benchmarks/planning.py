@@ -36,14 +36,7 @@ from profiler.times.shapes import typical_tree
 from tree_kernels.host.ordering import pack_ancestors, reorder
 
 from .marks import add_outputs, replace_marked
-from .side_by_side import (
-    Row,
-    duration,
-    medians_ms,
-    progress,
-    same,
-    table,
-)
+from .side_by_side import SideBySide, duration, medians_ms, progress, same, table
 
 ROOT = Path(__file__).parent.parent
 
@@ -72,7 +65,7 @@ FEW, MANY = 3, 15
 
 
 @dataclass(frozen=True)
-class Growth:
+class TimeGrowth:
     """How the time of the transcription grew with the size, and where that leads."""
 
     vector: str
@@ -128,7 +121,7 @@ def power_law(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, fl
     return float(exponent), float(np.exp(log_factor))
 
 
-def against_algorithm_5(whole: bool) -> tuple[list[Row], list[Growth]]:
+def against_algorithm_5(whole: bool) -> tuple[list[SideBySide], list[TimeGrowth]]:
     """The frontier for 10 layers and 32 ranks, on both paths, against the transcription.
 
     Both give the whole table up to their size.  At WHOLE_SIZE the transcription's time is
@@ -152,11 +145,13 @@ def against_algorithm_5(whole: bool) -> tuple[list[Row], list[Growth]]:
         exponent, factor = power_law(TRANSCRIBED_SIZES[-FITTED_SIZES:], slow[-FITTED_SIZES:])
         expected = factor * WHOLE_SIZE**exponent
         measured = whole_algorithm_5_ms(name, acceptance) if whole else None
-        growths.append(Growth(name, list(TRANSCRIBED_SIZES), slow, exponent, expected, measured))
+        growths.append(
+            TimeGrowth(name, list(TRANSCRIBED_SIZES), slow, exponent, expected, measured)
+        )
         label, other = f"`frontier`, 10 layers, 32 ranks, {name}", "Algorithm 5, plain Python"
-        rows.append(Row(f"{label}, n ≤ {largest}", fast, other, slow[-1]))
+        rows.append(SideBySide(f"{label}, n ≤ {largest}", fast, other, slow[-1]))
         rows.append(
-            Row(
+            SideBySide(
                 f"{label}, n ≤ {WHOLE_SIZE}",
                 fast_whole,
                 other,
@@ -177,7 +172,7 @@ def whole_algorithm_5_ms(name: str, acceptance: np.ndarray) -> float:
     return spent
 
 
-def best_first_against_programme() -> list[Row]:
+def best_first_against_programme() -> list[SideBySide]:
     """The two exact methods that `frontier` chooses from, on a vector that both can serve."""
     law = AcceptanceLaw.by_rank(VECTORS["the same, sorted"])
     rows = []
@@ -193,11 +188,11 @@ def best_first_against_programme() -> list[Row]:
         same(f"best-first and programme, depth {depth}", best_first(), programme(), EXACT)
         fast, slow = medians_ms([best_first, programme], MANY)
         what = f"best-first, n ≤ {WHOLE_SIZE}, depth ≤ {depth}, sorted vector"
-        rows.append(Row(what, fast, "dynamic programme, compiled", slow))
+        rows.append(SideBySide(what, fast, "dynamic programme, compiled", slow))
     return rows
 
 
-def bound_against_sort() -> list[Row]:
+def bound_against_sort() -> list[SideBySide]:
     """The optimal acceptance of two children against sorting the ratios that it has to sort."""
     rows = []
     for vocabulary in VOCABULARIES:
@@ -213,11 +208,11 @@ def bound_against_sort() -> list[Row]:
         )
         for law, spent in (("with replacement", drawn), ("without replacement", distinct)):
             what = f"`optimal_acceptance`, k = 2, {law}, V = {vocabulary:,}"
-            rows.append(Row(what, spent, "`np.argsort(q / p)` alone", sort, goal_times=3))
+            rows.append(SideBySide(what, spent, "`np.argsort(q / p)` alone", sort, goal_times=3))
     return rows
 
 
-def bound_against_linear_programme() -> list[Row]:
+def bound_against_linear_programme() -> list[SideBySide]:
     """The same at a vocabulary that the linear programme can still do; its set-up is included."""
     p, q = similar_pair(SMALL_VOCABULARY)
     rows = []
@@ -234,11 +229,11 @@ def bound_against_linear_programme() -> list[Row]:
         fast, slow = medians_ms([sorting, programme], FEW)
         replacement = "with replacement" if law == "independent" else law
         what = f"`optimal_acceptance`, k = 2, {replacement}, V = {SMALL_VOCABULARY}"
-        rows.append(Row(what, fast, "linear programme (cvxpy, HiGHS)", slow))
+        rows.append(SideBySide(what, fast, "linear programme (cvxpy, HiGHS)", slow))
     return rows
 
 
-def large_tables() -> list[Row]:
+def large_tables() -> list[SideBySide]:
     """The largest tables that the goals name, and what the dynamic programme makes of them."""
     progress("large tables")
     published, sorted_vector = VECTORS.values()
@@ -253,15 +248,15 @@ def large_tables() -> list[Row]:
     (heavy,) = medians_ms([partial(frontier, published, 4096, 64)], 1)
     programme = f"dynamic programme, n ≤ {WHOLE_SIZE}, depth ≤ 64"
     return [
-        Row("`frontier`, n ≤ 4096, depth ≤ 64, sorted vector", large, goal_ms=200),
-        Row(f"{programme}, as published", whole, goal_ms=500),
-        Row(f"{programme}, a vector for which deeper is always better", long, goal_ms=500),
-        Row("dynamic programme, n ≤ 4096, depth ≤ 64, as published", heavy),
+        SideBySide("`frontier`, n ≤ 4096, depth ≤ 64, sorted vector", large, goal_ms=200),
+        SideBySide(f"{programme}, as published", whole, goal_ms=500),
+        SideBySide(f"{programme}, a vector for which deeper is always better", long, goal_ms=500),
+        SideBySide("dynamic programme, n ≤ 4096, depth ≤ 64, as published", heavy),
     ]
 
 
-def order_and_bits() -> list[Row]:
-    """What the tree kernel is given at every step: heavy-path order, and a bit per ancestor."""
+def order_and_bits() -> list[SideBySide]:
+    """Input of the tree kernel at every step: heavy-path order, and a bit per ancestor."""
     progress("order and ancestor bits")
     parents = typical_tree(KERNEL_NODES).parents
 
@@ -274,7 +269,7 @@ def order_and_bits() -> list[Row]:
     same("ancestor bits and mask", ours(), masked(), 0)
     fast, slow = medians_ms([ours, masked], MANY)
     what = f"heavy-path order and ancestor bits, n = {KERNEL_NODES}"
-    return [Row(what, fast, "order, and the mask in NumPy", slow, goal_ms=0.05)]
+    return [SideBySide(what, fast, "order, and the mask in NumPy", slow, goal_ms=0.05)]
 
 
 def packed_mask(parents: np.ndarray) -> np.ndarray:
@@ -285,7 +280,7 @@ def packed_mask(parents: np.ndarray) -> np.ndarray:
     return np.packbits(mask, axis=1, bitorder="little").view(np.int32)
 
 
-def fresh_processes() -> list[Row]:
+def fresh_processes() -> list[SideBySide]:
     """Imports, and the first plan of a process: one process each, its own start not counted.
 
     "Warm" is a folder of compiled code that one process before has filled, "cold" an empty one.
@@ -304,9 +299,9 @@ def fresh_processes() -> list[Row]:
             cold.append(fresh_ms(FIRST_CALL, folder))
             warm.append(fresh_ms(FIRST_CALL, folder))
     return [
-        Row("`import planner`, fresh process, torch not loaded", imports[0], goal_ms=300),
-        Row("`import planner.optimizer`, fresh process, torch not loaded", imports[1]),
-        Row(
+        SideBySide("`import planner`, fresh process, torch not loaded", imports[0], goal_ms=300),
+        SideBySide("`import planner.optimizer`, fresh process, torch not loaded", imports[1]),
+        SideBySide(
             "first `frontier` calls of a process (both methods), compiled code on disk",
             float(np.median(warm)),
             "the same, nothing on disk",

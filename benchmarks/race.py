@@ -1,4 +1,4 @@
-"""How long do the steps of several plans take that decode the same texts side by side?"""
+"""Times of the steps of several plans that decode the same texts side by side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Lap:
-    """What one plan's steps were: float64 [prompts] each."""
+    """Counts and times of one plan's steps: float64 [prompts] each."""
 
     steps: np.ndarray
     passes: np.ndarray
@@ -81,7 +81,7 @@ class Race:
             taken[index].append(text.times)
 
     def laps(self) -> list[Lap]:
-        """Of each of the decoders, all prompts having been decoded as often."""
+        """The lap of each of the decoders, all prompts having been decoded as often."""
         return [_lap_of(taken) for taken in self._taken]
 
 
@@ -101,7 +101,7 @@ def undisturbed(texts: Sequence[Sequence[StepTime]]) -> list[list[float]]:
 
 
 def slopes(steps: Sequence[StepTime], ms: Sequence[float]) -> tuple[float, float]:
-    """What a draft pass and what a node adds to a step that takes `ms`, by least squares."""
+    """Milliseconds that a draft pass and that a node adds to a step of `ms`, by least squares."""
     table = np.array([(step.passes, step.nodes) for step in steps], float)
     times = np.array(ms)
     found = np.linalg.lstsq(table - table.mean(axis=0), times - times.mean(), rcond=None)[0]

@@ -32,9 +32,9 @@ from profiler import discard_pieces
 from .marks import add_outputs, publish
 from .regret_times import (
     TEMPERATURES,
-    Choice,
     StepClock,
-    Timed,
+    TimedChoices,
+    TreeChoice,
     add_contests,
     contests_of,
     draft_of,
@@ -46,8 +46,9 @@ from .regret_times import (
     times_of,
 )
 from .truth import (
-    Case,
     Ratio,
+    Texts,
+    TruthCase,
     decoded,
     log_error,
 )
@@ -60,7 +61,7 @@ FINAL_REPEATS = 160
 
 
 @dataclass(frozen=True)
-class Row:
+class RegretRow:
     """One pair, shape and temperature."""
 
     pair: str
@@ -92,17 +93,17 @@ HEADER = (
 )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[RegretRow]) -> str:
     """All rows, in Markdown."""
     return "\n".join([HEADER, *(row.markdown() for row in rows)])
 
 
-def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
+def rows_of_json(content: list[dict[str, Any]]) -> list[RegretRow]:
     """The rows of a saved run."""
-    return [Row(**row) for row in content]
+    return [RegretRow(**row) for row in content]
 
 
-class Contest:
+class ChoiceDecoder:
     """Decodes choices of one pair and temperature, each setting once."""
 
     def __init__(
@@ -111,18 +112,17 @@ class Contest:
         self._pool, self._pair, self._temperature = pool, pair, temperature
         self._output = output
 
-    def tokens(self, choices: Sequence[Choice], num_tokens: int, seed: int) -> dict[Choice, Ratio]:
+    def tokens(
+        self, choices: Sequence[TreeChoice], num_tokens: int, seed: int
+    ) -> dict[TreeChoice, Ratio]:
         """Tokens per step of each over the evaluation prompts."""
         running = [
             self._pool.submit(
                 decoded,
-                Case(self._pair, self._temperature, choice.verifier, choice.tree.num_nodes),
+                TruthCase(self._pair, self._temperature, choice.verifier, choice.tree.num_nodes),
                 choice.tree.parents.tolist(),
-                num_tokens,
-                1,
-                seed=seed,
-                output=self._output,
-                retrace=False,
+                Texts(num_tokens, seed=seed, retrace=False),
+                self._output,
             )
             for choice in choices
         ]
@@ -135,17 +135,17 @@ class Contest:
 class Final:
     """The chosen plan and the one that looked best beside it, with the tokens of both."""
 
-    timed: Timed
-    best: Choice
-    tokens: dict[Choice, Ratio]
+    timed: TimedChoices
+    best: TreeChoice
+    tokens: dict[TreeChoice, Ratio]
 
     @property
-    def entrants(self) -> list[Choice]:
+    def entrants(self) -> list[TreeChoice]:
         """Both, and the target alone."""
-        return list(dict.fromkeys([self.timed.chosen, self.best, Choice.alone()]))
+        return list(dict.fromkeys([self.timed.chosen, self.best, TreeChoice.alone()]))
 
 
-def finals_of(pair: str, shapes: Sequence[Timed], contest: Contest) -> list[Final]:
+def finals_of(pair: str, shapes: Sequence[TimedChoices], contest: ChoiceDecoder) -> list[Final]:
     """All shapes of one pair, at the contest's temperature."""
     chosen = [each.chosen for each in shapes]
     entrants = list(dict.fromkeys(choice for each in shapes for choice in each.step_ms))
@@ -162,8 +162,8 @@ def finals_of(pair: str, shapes: Sequence[Timed], contest: Contest) -> list[Fina
     return [Final(each, other, third) for each, other in zip(shapes, best, strict=True)]
 
 
-def rows_of(finals: Sequence[tuple[str, Final]], repeats: int) -> list[Row]:
-    """By pair: the two plans and the target alone are timed once more, in turns."""
+def rows_of(finals: Sequence[tuple[str, Final]], repeats: int) -> list[RegretRow]:
+    """Rows by pair: the two plans and the target alone are timed once more, in turns."""
     clocks = [
         StepClock(
             target_of(final.timed.shape), draft_of(pair), final.entrants, final.timed.temperature
@@ -178,17 +178,17 @@ def rows_of(finals: Sequence[tuple[str, Final]], repeats: int) -> list[Row]:
     ]
 
 
-def row_of(pair: str, final: Final, samples: Mapping[Choice, np.ndarray]) -> Row:
+def row_of(pair: str, final: Final, samples: Mapping[TreeChoice, np.ndarray]) -> RegretRow:
     """samples  milliseconds of the entrants' steps, float64 [turns]"""
     timed, mine, other, tokens = final.timed, final.timed.chosen, final.best, final.tokens
     times = {choice: lower_quartile(each) for choice, each in samples.items()}
-    alone = times[Choice.alone()]
+    alone = times[TreeChoice.alone()]
     speeds = {choice: tokens[choice].value / times[choice] for choice in (mine, other)}
     error = np.hypot(
         log_error(tokens[other].influence - tokens[mine].influence),
         quartile_error(samples[other], samples[mine]),
     )
-    return Row(
+    return RegretRow(
         pair, timed.shape, timed.temperature, mine.words, timed.promised, speeds[mine] * alone,
         other.words, speeds[other] * alone, speeds[other] / speeds[mine] - 1, float(error),
         len(timed.step_ms),
@@ -205,7 +205,7 @@ def quartile_error(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.log(quartiles[0] / quartiles[1]).std())
 
 
-def ranked(tokens: dict[Choice, Ratio], step_ms: dict[Choice, float]) -> list[Choice]:
+def ranked(tokens: dict[TreeChoice, Ratio], step_ms: dict[TreeChoice, float]) -> list[TreeChoice]:
     """The fastest first."""
     there = [choice for choice in tokens if choice in step_ms]
     return sorted(there, key=lambda choice: -tokens[choice].value / step_ms[choice])
@@ -232,7 +232,7 @@ def main() -> None:
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
         for pair, temperature in product(pairs, TEMPERATURES):
             shapes = [each for each in times[pair] if each.temperature == temperature]
-            contest = Contest(pool, pair, temperature, output)
+            contest = ChoiceDecoder(pool, pair, temperature, output)
             finals += [(pair, final) for final in finals_of(pair, shapes, contest)]
     if arguments.until == "tokens":
         return

@@ -1,4 +1,4 @@
-"""Which plans does the regret benchmark compare, and how long do their steps take?"""
+"""Plans that the regret benchmark compares, and how long their steps take."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ GRID_LIMITS = Limits(max_nodes=13, max_depth=3)
 
 
 @dataclass(frozen=True)
-class Choice:
+class TreeChoice:
     """A tree and the verifier that walks it."""
 
     verifier: str
     tree: Tree
 
     @classmethod
-    def alone(cls) -> Choice:
+    def alone(cls) -> TreeChoice:
         """The target alone, where no verifier has anything to say."""
         return cls(GRID_RULES[0], Tree([-1]))
 
@@ -71,14 +71,14 @@ class Choice:
         return {"verifier": self.verifier, "parents": self.tree.parents.tolist()}
 
     @classmethod
-    def of_plan(cls, plan: Plan) -> Choice:
-        """Of a plan with a fixed tree."""
+    def of_plan(cls, plan: Plan) -> TreeChoice:
+        """The choice that a plan with a fixed tree has made."""
         if not plan.speculates:
             return cls.alone()
         return cls(verifier_at(plan.verifier, plan.sampling).name, plan.tree)
 
     @classmethod
-    def of_json(cls, content: dict[str, Any]) -> Choice:
+    def of_json(cls, content: dict[str, Any]) -> TreeChoice:
         return cls(content["verifier"], Tree(content["parents"]))
 
     @property
@@ -89,15 +89,15 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedChoices:
     """One pair at one shape and temperature: what was chosen, promised and timed."""
 
     shape: str
     temperature: float
-    chosen: Choice
+    chosen: TreeChoice
     promised: float
     """Speedup."""
-    step_ms: dict[Choice, float]
+    step_ms: dict[TreeChoice, float]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -109,13 +109,13 @@ class Timed:
         }
 
     @classmethod
-    def of_json(cls, content: dict[str, Any]) -> Timed:
-        step_ms = {Choice.of_json(choice): ms for choice, ms in content["step_ms"]}
-        chosen = Choice.of_json(content["chosen"])
+    def of_json(cls, content: dict[str, Any]) -> TimedChoices:
+        step_ms = {TreeChoice.of_json(choice): ms for choice, ms in content["step_ms"]}
+        chosen = TreeChoice.of_json(content["chosen"])
         return cls(content["shape"], content["temperature"], chosen, content["promised"], step_ms)
 
 
-def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> list[Timed]:
+def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> list[TimedChoices]:
     """Profiles, choices and step times of one pair at several shapes; nothing is decoded."""
     draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
     facts = facts_of(target_of(""), draft, num_tokens)
@@ -128,7 +128,7 @@ def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> li
     grids = {temperature: grid(facts, temperature) for temperature in TEMPERATURES}
     clocks = {}
     for (shape, temperature), plan in plans.items():
-        choices = list(dict.fromkeys([Choice.of_plan(plan), *grids[temperature]]))
+        choices = list(dict.fromkeys([TreeChoice.of_plan(plan), *grids[temperature]]))
         clocks[shape, temperature] = StepClock(
             targets[shape], draft, choices, temperature, often=OFTEN.get(shape, 1)
         )
@@ -140,17 +140,17 @@ def timed(pair: str, shapes: Sequence[str], repeats: int, num_tokens: int) -> li
         samples = clocks[shape, temperature].samples
         step_ms = {choice: lower_quartile(each) for choice, each in samples.items()}
         speedup = plan.predicted.speedup.value
-        done.append(Timed(shape, temperature, Choice.of_plan(plan), speedup, step_ms))
+        done.append(TimedChoices(shape, temperature, TreeChoice.of_plan(plan), speedup, step_ms))
     return done
 
 
 def times_of(
     pair: str, shapes: Sequence[str], repeats: int, num_tokens: int, output: Path | None
-) -> list[Timed]:
+) -> list[TimedChoices]:
     """`timed`, kept beside the output, so that a run continues with the times it has."""
     kept = times_file(output, pair)
     if kept is not None and kept.exists():
-        return [Timed.of_json(each) for each in json.loads(kept.read_text())]
+        return [TimedChoices.of_json(each) for each in json.loads(kept.read_text())]
     done = timed(pair, shapes, repeats, num_tokens)
     if kept is not None:
         write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
@@ -256,33 +256,47 @@ def at_shapes(
     }
 
 
+@dataclass(frozen=True)
+class Profiling:
+    """How much is measured for a profile."""
+
+    repeats: int
+    """Times that every cost is measured."""
+    num_tokens: int
+    """Length of the text behind every prompt."""
+    num_prompts: int = THOROUGH.num_replayed
+
+
 def profiles_of(
     pair: str,
     shapes: Sequence[str],
-    repeats: int,
-    num_tokens: int,
+    profiling: Profiling,
     folder: Path,
     heads: Mapping[Sampling, ScoringHead] | None = None,
-    *,
-    num_prompts: int = THOROUGH.num_replayed,
 ) -> dict[str, Path]:
-    """Where profiles of a pair lie in `folder`, by shape; measured where they do not yet."""
+    """Files of a pair's profiles in `folder`, by shape; measured where they are not there yet."""
     places = {shape: folder / f"{pair}-{shape or 'as-it-is'}.json" for shape in shapes}
     if not all(place.exists() for place in places.values()):
         draft, targets = draft_of(pair), {shape: target_of(shape) for shape in shapes}
         facts = kept_facts(
             folder / f"{pair}-facts.json",
-            lambda: facts_of(target_of(""), draft, num_tokens, heads, num_prompts=num_prompts),
+            lambda: facts_of(
+                target_of(""),
+                draft,
+                profiling.num_tokens,
+                heads,
+                num_prompts=profiling.num_prompts,
+            ),
         )
         with one_thread():
-            profiles = at_shapes(facts, targets, draft, repeats, heads)
+            profiles = at_shapes(facts, targets, draft, profiling.repeats, heads)
         for shape, profile in profiles.items():
             profile.save(places[shape])
     return places
 
 
 def kept_facts(place: Path, measured: Callable[[], Profile]) -> Profile:
-    """What lies at `place`; measured and saved there if nothing does yet."""
+    """The profile at `place`; measured and saved there if there is none yet."""
     if not place.exists():
         measured().save(place)
     return Profile.load(place)
@@ -292,28 +306,28 @@ def text() -> list[int]:
     return [token for prompt in load_prompts("evaluation") for token in prompt]
 
 
-def grid(profile: Profile, temperature: float) -> list[Choice]:
+def grid(profile: Profile, temperature: float) -> list[TreeChoice]:
     """Plans that somebody might have set by hand, and trees of many sizes and depths."""
-    choices = [Choice.alone()]
+    choices = [TreeChoice.alone()]
     costs = step_costs(profile)
     for entry in profile.acceptance:
         if entry.sampling.temperature != temperature:
             continue
-        rule = verifier_at(entry.verifier, entry.sampling).name
+        verifier = verifier_at(entry.verifier, entry.sampling).name
         if entry.verifier == "chain":
-            choices += [Choice(rule, Tree(list(range(-1, n)))) for n in GRID_CHAINS]
+            choices += [TreeChoice(verifier, Tree(list(range(-1, n)))) for n in GRID_CHAINS]
         if entry.verifier not in (GRID_RULES if temperature else [GREEDY_VERIFIER]):
             continue
         evidence = recorded(profile, entry)
         for size, depth in product(GRID_SIZES, GRID_DEPTHS):
             tree = deep_search(evidence.law, size, depth)
             if tree is not None and (temperature == 0 or depth == max(GRID_DEPTHS)):
-                choices.append(Choice(rule, tree))
+                choices.append(TreeChoice(verifier, tree))
         if entry.verifier == GRID_RULES[0] or temperature == 0:
             law = evidence.law.limited(4)
             for solver in ("kary", "independent"):
                 found = SOLVERS[solver].propose(Problem(law, costs, GRID_LIMITS))
-                choices += [Choice(rule, drafting.tree) for drafting in found.values()]
+                choices += [TreeChoice(verifier, drafting.tree) for drafting in found.values()]
     return list(dict.fromkeys(choices))
 
 
@@ -328,7 +342,7 @@ class StepClock:
         self,
         target: LanguageModel,
         draft: LanguageModel,
-        choices: Sequence[Choice],
+        choices: Sequence[TreeChoice],
         temperature: float,
         *,
         often: int = 1,
@@ -359,7 +373,7 @@ class StepClock:
         return ms
 
     @property
-    def samples(self) -> dict[Choice, np.ndarray]:
+    def samples(self) -> dict[TreeChoice, np.ndarray]:
         """The first steps were for warming up."""
         return dict(zip(self.choices, np.array(self._turns[1:]).T, strict=True))
 
@@ -373,5 +387,5 @@ def take_turns(clocks: Sequence[StepClock], repeats: int, title: str) -> None:
 
 
 def lower_quartile(ms: np.ndarray) -> float:
-    """Of repeated times; why not their median, `planner.estimates.step_costs` says."""
+    """The quartile of repeated times; `planner.estimates.step_costs` says why not the median."""
     return float(np.percentile(ms, 25))

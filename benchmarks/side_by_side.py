@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Row:
+class SideBySide:
     """One way to do it: how long it takes, beside another way or a goal."""
 
     what: str
@@ -60,16 +60,16 @@ HEADER = (
 )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[SideBySide]) -> str:
     """All rows, in Markdown."""
     return "\n".join([HEADER, *(row.markdown() for row in rows)])
 
 
-def rows_of_json(content: dict[str, list[dict[str, object]]]) -> list[Row]:
+def rows_of_json(content: dict[str, list[dict[str, object]]]) -> list[SideBySide]:
     """The rows of a saved run."""
-    names = {field.name for field in fields(Row)}
+    names = {field.name for field in fields(SideBySide)}
     return [
-        Row(**{name: value for name, value in row.items() if name in names})  # type: ignore[arg-type]
+        SideBySide(**{name: value for name, value in row.items() if name in names})  # type: ignore[arg-type]
         for row in content["rows"]
     ]
 

@@ -51,7 +51,7 @@ PREDICTION_SEEDS, DECODING_SEED = (11, 12, 13, 14), 101
 
 
 @dataclass(frozen=True)
-class Case:
+class TruthCase:
     """One tree size under one verifier at one temperature for one pair."""
 
     pair: str
@@ -61,10 +61,10 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Row:
+class TruthRow:
     """A case, predicted and measured, in tokens per step."""
 
-    case: Case
+    case: TruthCase
     depth: int
     measured: float
     measured_error: float
@@ -127,7 +127,7 @@ def models(pair: str) -> tuple[HuggingFaceModel, HuggingFaceModel]:
 def traces(
     pair: str, temperature: float, num_tokens: int, seeds: Sequence[int]
 ) -> dict[str, Traces]:
-    """By verifier: what profiles of the profiling prompts record, a text per seed and prompt."""
+    """Traces by verifier, as profiles of the profiling prompts hold them: a text a seed, prompt."""
     sampling = Sampling(temperature=temperature)
     pieces = [
         measure_acceptance(
@@ -140,7 +140,7 @@ def traces(
 
 
 def joined(pieces: Sequence[Piece], sampling: Sampling) -> dict[str, Traces]:
-    """By verifier: the traces of all pieces, one after the other."""
+    """Traces by verifier: those of all pieces, one after the other."""
     by_piece = [acceptance_entries(piece, sampling) for piece in pieces]
     found = {}
     for index, entry in enumerate(by_piece[0][0]):
@@ -156,7 +156,7 @@ def joined(pieces: Sequence[Piece], sampling: Sampling) -> dict[str, Traces]:
     return found
 
 
-def fitting_tree(evidence: Traces, case: Case) -> Tree:
+def fitting_tree(evidence: Traces, case: TruthCase) -> Tree:
     """The best tree of the case's size for the acceptance that holds inside it."""
     law = evidence.law
     for _ in range(REWEIGHTINGS):
@@ -176,25 +176,29 @@ class Decoded:
     """The same tokens over the rounds that were to be expected along them."""
 
 
-def decoded(
-    case: Case,
-    parents: list[int],
-    num_tokens: int,
-    num_repeats: int,
-    *,
-    precision: float = 0.0,
-    seed: int = DECODING_SEED,
-    output: Path | None = None,
-    retrace: bool = True,
-) -> Decoded:
-    """The evaluation prompts through the real loop, and, if `retrace`, what was to be expected
-    along the texts that came out.
+@dataclass(frozen=True)
+class Texts:
+    """How many texts are decoded, of which length."""
 
-    num_repeats  texts per prompt at most
-    precision    enough of them, once the comparison's standard error is below this (it alone is
-                 looked at, never the difference: stopping so favours no outcome)
-    output       where the results will go: what is decoded is kept beside it until they are there
+    num_tokens: int
+    num_repeats: int = 1
+    """Texts per prompt at most."""
+    precision: float = 0.0
+    """Enough of them, once the comparison's standard error is below this (it alone is looked at,
+    never the difference: stopping so favours no outcome)."""
+    seed: int = DECODING_SEED
+    retrace: bool = True
+    """Is it also asked what was to be expected along the texts that came out?"""
+
+
+def decoded(
+    case: TruthCase, parents: list[int], texts: Texts, output: Path | None = None
+) -> Decoded:
+    """The evaluation prompts through the real loop.
+
+    output  where the results will go: what is decoded is kept beside it until they are there
     """
+    num_tokens, seed = texts.num_tokens, texts.seed
     target, draft = models(case.pair)
     sampling = Sampling(temperature=case.temperature)
     tree = Tree(parents)
@@ -207,63 +211,57 @@ def decoded(
         ).continuations
         steps = np.array([len(each.tokens_by_step) for each in run], float)
         piece = {"tokens": np.array([len(each.tokens) for each in run], float), "steps": steps}
-        if retrace:
-            texts = [Written(*each) for each in zip(
-                prompts, (each.tokens for each in run), strict=True
-            )]  # fmt: skip
+        if texts.retrace:
+            written = [
+                Written(prompt, each.tokens) for prompt, each in zip(prompts, run, strict=True)
+            ]
             tracing = Tracing(NUM_RANKS, seed + repeat, (case.verifier,))
-            traced = trace_texts(Pair(target, draft), texts, sampling, tracing)
+            traced = trace_texts(Pair(target, draft), written, sampling, tracing)
             _, piece["rounds"] = joined([traced], sampling)[case.verifier].rounds(tree)
         return piece
 
     fingerprints = [target.info.fingerprint, draft.info.fingerprint]
-    what = [plan.to_json(), num_tokens, seed, retrace, *fingerprints]
+    what = [plan.to_json(), num_tokens, seed, texts.retrace, *fingerprints]
     name = sha256(json.dumps(what).encode()).hexdigest()[:16]
     journal = Journal(output, {"what": "decoded"})
     total: Piece = {}
-    for repeat in range(num_repeats if case.temperature > 0 else 1):
+    for repeat in range(texts.num_repeats if case.temperature > 0 else 1):
         piece = journal.piece(f"{name}-{repeat}", lambda: one(repeat))  # noqa: B023 - called here
         total = {part: total.get(part, 0.0) + values for part, values in piece.items()}
         measured = Ratio(total["tokens"], total["steps"])
         again = Ratio(total["tokens"], total.get("rounds", total["steps"]))
-        if retrace and log_error(again.influence - measured.influence) <= precision:
+        error = log_error(again.influence - measured.influence)
+        if texts.retrace and error <= texts.precision:
             break
     return Decoded(measured, again)
 
 
 def compare(
-    cases: Sequence[Case],
-    *,
-    num_tokens: int,
-    num_repeats: int,
-    precision: float,
-    num_jobs: int,
-    output: Path | None,
-) -> list[Row]:
+    cases: Sequence[TruthCase], texts: Texts, *, num_jobs: int, output: Path | None
+) -> list[TruthRow]:
     """Every case, in order; progress on stderr; interrupted, it continues for the same output."""
     settings = list(dict.fromkeys((case.pair, case.temperature) for case in cases))
     with ProcessPoolExecutor(num_jobs, mp_context=get_context("spawn")) as pool:
-        running = {key: pool.submit(traces, *key, num_tokens, PREDICTION_SEEDS) for key in settings}
+        running = {
+            key: pool.submit(traces, *key, texts.num_tokens, PREDICTION_SEEDS) for key in settings
+        }
         recorded = {
             key: each.result() for key, each in tqdm(running.items(), desc="traces", unit="set")
         }
         evidence = [recorded[case.pair, case.temperature][case.verifier] for case in cases]
         trees = [fitting_tree(each, case) for each, case in zip(evidence, cases, strict=True)]
         runs = [
-            pool.submit(
-                decoded, case, tree.parents.tolist(), num_tokens, num_repeats,
-                precision=precision, output=output,
-            )
+            pool.submit(decoded, case, tree.parents.tolist(), texts, output)
             for case, tree in zip(cases, trees, strict=True)
-        ]  # fmt: skip
+        ]
         done = [run.result() for run in tqdm(runs, desc="decoding")]
     return [row(*each) for each in zip(cases, trees, done, evidence, strict=True)]
 
 
-def row(case: Case, tree: Tree, decoded: Decoded, unseen: Traces) -> Row:
+def row(case: TruthCase, tree: Tree, decoded: Decoded, unseen: Traces) -> TruthRow:
     promise = unseen.predict(tree).tokens_per_step
     measured, again = decoded.measured, decoded.again
-    return Row(
+    return TruthRow(
         case,
         tree.depth,
         measured.value,
@@ -276,14 +274,14 @@ def row(case: Case, tree: Tree, decoded: Decoded, unseen: Traces) -> Row:
     )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[TruthRow]) -> str:
     """One line per pair, temperature and verifier, sizes side by side; then what it comes to."""
     head = ["pair", "T", "verifier"]
     head += [f"measured, n = {', '.join(map(str, SIZES))}"]
     head += ["predicted from unseen prompts", "predicted along the same texts"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
-    def key(each: Row) -> tuple[str, float, str]:
+    def key(each: TruthRow) -> tuple[str, float, str]:
         return each.case.pair, each.case.temperature, each.case.verifier
 
     for (pair, temperature, verifier), group in groupby(rows, key):
@@ -300,12 +298,12 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", *summary(rows)])
 
 
-def rows_of_json(content: list[dict[str, Any]]) -> list[Row]:
+def rows_of_json(content: list[dict[str, Any]]) -> list[TruthRow]:
     """The rows of a saved run."""
-    return [Row(**{**row, "case": Case(**row["case"])}) for row in content]
+    return [TruthRow(**{**row, "case": TruthCase(**row["case"])}) for row in content]
 
 
-def summary(rows: Sequence[Row]) -> list[str]:
+def summary(rows: Sequence[TruthRow]) -> list[str]:
     """How many rows are how near, and lookahead against rrsw."""
 
     def near(differences: list[float]) -> str:
@@ -338,20 +336,20 @@ def summary(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def gain(row: Row, rival: Row) -> str:
+def gain(row: TruthRow, rival: TruthRow) -> str:
     """How many more tokens per step, measured and (predicted)."""
     error = np.hypot(row.measured_error / row.measured, rival.measured_error / rival.measured)
     measured, predicted = row.measured / rival.measured - 1, row.unseen / rival.unseen - 1
     return f"{measured:+.1%} ± {error:.1%} ({predicted:+.1%})"
 
 
-def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[Case]:
-    """At temperature 0 all verifiers are one rule; chains longer than `MAX_DEPTH` are left out."""
+def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[TruthCase]:
+    """All cases but chains longer than `MAX_DEPTH`; at temperature 0 all verifiers are one."""
     cases = []
     for pair, temperature in product(pairs, TEMPERATURES):
         for verifier in verifiers if temperature else [GREEDY_VERIFIER]:
             longest = MAX_DEPTH + 1 if VERIFIERS[verifier].max_children == 1 else max(SIZES)
-            cases += [Case(pair, temperature, verifier, n) for n in SIZES if n <= longest]
+            cases += [TruthCase(pair, temperature, verifier, n) for n in SIZES if n <= longest]
     return cases
 
 
@@ -370,9 +368,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = compare(
         all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(VERIFIERS)),
-        num_tokens=arguments.num_tokens,
-        num_repeats=arguments.num_repeats,
-        precision=arguments.precision,
+        Texts(arguments.num_tokens, arguments.num_repeats, arguments.precision),
         num_jobs=arguments.jobs,
         output=arguments.output,
     )

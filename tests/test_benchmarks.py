@@ -91,9 +91,9 @@ def test_error_of_quartiles_is_that_of_many_samples():
 
 def test_a_final_is_told_by_tokens_and_the_times_taken_anew():
     """What was timed before says which plans meet, and no more."""
-    mine, best = (regret.Choice("rrsw", Tree(list(range(-1, n)))) for n in (1, 2))
-    alone = regret.Choice.alone()
-    timed = regret.Timed("", 1.0, mine, 1.5, dict.fromkeys([mine, best, alone], 1.0))
+    mine, best = (regret.TreeChoice("rrsw", Tree(list(range(-1, n)))) for n in (1, 2))
+    alone = regret.TreeChoice.alone()
+    timed = regret.TimedChoices("", 1.0, mine, 1.5, dict.fromkeys([mine, best, alone], 1.0))
     one, other = (truth.Ratio(np.array(each), np.array([1.0, 1.0])) for each in ([2, 2], [3, 3.0]))
     final = regret.Final(timed, best, {mine: one, best: other})
     assert final.entrants == [mine, best, alone]
@@ -110,7 +110,7 @@ def test_steps_are_timed_in_turns():
 
     class Clock(regret.StepClock):
         def __init__(self, name):
-            self.choices, self._turns, self.name = [regret.Choice.alone()], [], name
+            self.choices, self._turns, self.name = [regret.TreeChoice.alone()], [], name
 
         def turn(self):
             turns.append(self.name)
@@ -119,7 +119,7 @@ def test_steps_are_timed_in_turns():
     clocks = [Clock("a"), Clock("b")]
     regret.take_turns(clocks, 2, "")
     assert "".join(turns) == "ababab"
-    assert clocks[1].samples[regret.Choice.alone()].tolist() == [4.0, 6.0]
+    assert clocks[1].samples[regret.TreeChoice.alone()].tolist() == [4.0, 6.0]
 
 
 @pytest.mark.parametrize("option", ["--num-prompts=3", "--num-prompts=65", "--num-timed=22"])
@@ -140,14 +140,14 @@ def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
         drafting = ThresholdDrafting(threshold=threshold, num_nodes=8, max_depth=4, max_children=2)
         plan = Plan(drafting=drafting, verifier="rrsw", sampling={"temperature": 1.0})
         entrant = growing_times.Entrant(name, plan, tuned=tuned)
-        return growing_times.Timed(
+        return growing_times.TimedEntrant(
             "", 1.0, entrant, step_ms, 1.0, 2.0, 0.5, 0.25, 2.0, (0.0,) * 4, (0.0,) * 4
         )
 
     times = [timed("a", 0.5, 2.0, tuned=True), timed("a", 0.25, 3.0, tuned=True)]
     times.append(timed("price", 0.125, 2.0, tuned=False))
     tally, twice = (
-        growing.Tally(
+        growing.EntrantTally(
             np.array(tokens * 2), *(np.array(each * 2) for each in ([2.0, 3], [3.0, 4.5], [2.0, 3]))
         )
         for tokens in ([4.0, 6.0], [8.0, 12.0])
@@ -171,4 +171,4 @@ def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
     assert "| pair | shape | T | a | price |" in growing_table.table(rows)
     assert "| plain | as it is | 1 | 1.33 | **2.00** |" in growing_table.table(rows)
     kept = [json.loads(json.dumps(each.to_json())) for each in times]
-    assert [growing_times.Timed.of_json(each) for each in kept] == times
+    assert [growing_times.TimedEntrant.of_json(each) for each in kept] == times

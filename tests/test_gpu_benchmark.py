@@ -19,7 +19,7 @@ from benchmarks.gpu.__main__ import (
     _fault,
     _right,
 )
-from benchmarks.gpu.baselines import Baseline
+from benchmarks.gpu.baselines import OtherAttention
 from benchmarks.gpu.bench import Bench, OutOfTime, Skipped
 from benchmarks.gpu.goals import GOALS, table
 from benchmarks.gpu.inputs import inputs, random_parents, relative_error
@@ -32,7 +32,7 @@ from benchmarks.gpu.shapes import (
     PREFIXES,
     TINY,
     Case,
-    Limits,
+    DeviceLimits,
     cases,
 )
 from benchmarks.gpu.tuning import candidates, configs
@@ -40,7 +40,7 @@ from benchmarks.gpu.warm_up import Call, compile_all
 from tree_kernels.configs import TABLE, Config
 
 ROOT = Path(__file__).parent.parent
-H100 = Limits(bytes_per_s=3.0e12, flops_per_s=790e12)
+H100 = DeviceLimits(bytes_per_s=3.0e12, flops_per_s=790e12)
 CHAIN_OF_64 = 2080
 """Pairs: 64 · 65 / 2."""
 
@@ -366,8 +366,8 @@ def test_what_has_to_be_compiled_is_compared_last(tmp_path, monkeypatch):
         raise Skipped("it is not installed")
 
     stock = comparison.BASELINES["stock"].prepare
-    rows = {"slow": Baseline(stock, every_case=False), "gone": Baseline(absent),
-            "stock": Baseline(stock)}  # fmt: skip
+    rows = {"slow": OtherAttention(stock, every_case=False), "gone": OtherAttention(absent),
+            "stock": OtherAttention(stock)}  # fmt: skip
     monkeypatch.setattr(comparison, "BASELINES", rows)
     results = Results(tmp_path / "gpu.json")
     for part in ("limits", "comparison"):

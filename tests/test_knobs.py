@@ -44,18 +44,18 @@ def places(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(places):
-    return {row.rule: row for row in knobs.rows_of(("plain", "", 0.6), *places)}
+    return {row.policy: row for row in knobs.rows_of(("plain", "", 0.6), *places)}
 
 
-@pytest.mark.parametrize("rule", knobs.KNOBS)
-def test_the_grid_is_tuned_on_the_other_half(places, rows, rule):
-    row = rows[rule]
+@pytest.mark.parametrize("policy", knobs.KNOBS)
+def test_the_grid_is_tuned_on_the_other_half(places, rows, policy):
+    row = rows[policy]
     profile, others = (Profile.load(place) for place in places)
-    planned = best_of(rank_candidates(profile), rule)
-    fields = knobs.KNOBS[rule]
-    grid = knobs.grid_around(planned.drafting, rule)
+    planned = best_of(rank_candidates(profile), policy)
+    fields = knobs.KNOBS[policy]
+    grid = knobs.grid_around(planned.drafting, policy)
     assert len(grid) == 1 + np.prod([len(values) for values in fields.values()])
-    of_chains = rule == "specdecpp, no head"
+    of_chains = policy == "specdecpp, no head"
     costs = step_costs(profile, verifier=planned.verifier)
     costs = costs.growing(CHAINS) if of_chains else costs.growing()
     replays = replays_of(others, Sampling(temperature=0.6), "rrsw")

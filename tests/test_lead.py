@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.lead import Measured, lead
+from benchmarks.lead import MeasuredSpeed, lead
 
 
-def measured(logs: np.ndarray, times: np.ndarray) -> Measured:
+def measured(logs: np.ndarray, times: np.ndarray) -> MeasuredSpeed:
     """The logarithm of whose speedup is the sum of two means: influences are exact."""
     influences = tuple((each - each.mean()) / len(each) for each in (logs, times))
-    return Measured(float(np.exp(logs.mean() + times.mean())), influences)
+    return MeasuredSpeed(float(np.exp(logs.mean() + times.mean())), influences)
 
 
 def samples(seed: int, num_others: int, num_texts: int = 32, num_times: int = 8):

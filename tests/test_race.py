@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.growing_times import Contest, Entrant, influence_of
+from benchmarks.growing_times import Entrant, EntrantRace, influence_of
 from benchmarks.race import (
     Lap,
     Race,
@@ -81,7 +81,7 @@ def test_other_texts_are_carried_over_by_their_passes_and_nodes():
     assert influence_of(lap) == pytest.approx([0, 0], abs=1e-15)
     alone = Lap(steps, 0 * steps, steps, 4 * steps, 0.0, 0.0)
     entrant = Entrant("a", decoders(1.0)[0].plan)
-    (timed,) = Contest("", 1.0, [entrant], Ended([lap, alone]), 1).timed()
+    (timed,) = EntrantRace("", 1.0, [entrant], Ended([lap, alone]), 1).timed()
     assert timed.step_with(2.0, 6.0) == pytest.approx(5 + 2 * 2 + 0.5 * 6)
     assert timed.autoregressive_ms == 4
 

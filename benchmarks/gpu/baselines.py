@@ -1,4 +1,4 @@
-"""What else computes the attention of a tree: each a row in a table, pinned and compared with ours.
+"""Other ways to compute the attention of a tree: a table of them, to be compared with ours.
 
 A baseline is prepared for one case, which may take long and is not timed, and gives a function of
 keys and values [1, Hkv, S, D] that returns [1, Hq, n, D].
@@ -22,7 +22,7 @@ Attention = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Baseline:
+class OtherAttention:
     """One way to do it."""
 
     prepare: Callable[[Inputs], Attention]
@@ -217,14 +217,14 @@ def _xformers(made: Inputs) -> Attention:
 
 
 BASELINES = {
-    "stock": Baseline(_stock),
-    "sdpa cudnn": Baseline(_pinned(SDPBackend.CUDNN_ATTENTION)),
-    "sdpa efficient": Baseline(_pinned(SDPBackend.EFFICIENT_ATTENTION)),
-    "sdpa efficient, packed": Baseline(_packed(SDPBackend.EFFICIENT_ATTENTION)),
-    "sdpa cudnn, packed": Baseline(_packed(SDPBackend.CUDNN_ATTENTION)),
-    "sdpa math": Baseline(_pinned(SDPBackend.MATH), every_case=False),
-    "flash, a chain": Baseline(_chain, same_job=False),
-    "flexattention": Baseline(_flex, every_case=False),
-    "xformers": Baseline(_xformers),
-    "flashinfer": Baseline(_flashinfer),
+    "stock": OtherAttention(_stock),
+    "sdpa cudnn": OtherAttention(_pinned(SDPBackend.CUDNN_ATTENTION)),
+    "sdpa efficient": OtherAttention(_pinned(SDPBackend.EFFICIENT_ATTENTION)),
+    "sdpa efficient, packed": OtherAttention(_packed(SDPBackend.EFFICIENT_ATTENTION)),
+    "sdpa cudnn, packed": OtherAttention(_packed(SDPBackend.CUDNN_ATTENTION)),
+    "sdpa math": OtherAttention(_pinned(SDPBackend.MATH), every_case=False),
+    "flash, a chain": OtherAttention(_chain, same_job=False),
+    "flexattention": OtherAttention(_flex, every_case=False),
+    "xformers": OtherAttention(_xformers),
+    "flashinfer": OtherAttention(_flashinfer),
 }

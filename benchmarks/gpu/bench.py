@@ -1,4 +1,4 @@
-"""What every part is handed: the device, the time that is left, and where its rows go."""
+"""The bench that every part is handed: device, time that is left, and where its rows go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from .results import Results, Row
-from .shapes import Limits
+from .shapes import DeviceLimits
 
 
 class Skipped(Exception):
@@ -37,15 +37,15 @@ class Bench:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of everything whose time is taken."""
+        """The type of everything whose time is taken."""
         return torch.float32 if self.dry else torch.bfloat16
 
     @property
-    def limits(self) -> Limits:
-        """As measured in this run.  Raises Skipped where they were not."""
+    def limits(self) -> DeviceLimits:
+        """The device's limits as measured in this run.  Raises Skipped where they were not."""
         rows = {row["what"]: row["per_s"] for row in self.results.rows("limits")}
         try:
-            return Limits(rows["copy"], rows["matmul"])
+            return DeviceLimits(rows["copy"], rows["matmul"])
         except KeyError:
             raise Skipped("the limits of the device were not measured") from None
 

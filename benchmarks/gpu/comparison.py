@@ -6,7 +6,7 @@ import torch
 
 from .baselines import (
     BASELINES,
-    Baseline,
+    OtherAttention,
     flex_mask,
     query_block,
 )
@@ -33,7 +33,7 @@ SAME = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 
 def run(bench: Bench) -> None:
-    """For each case a row of ours, taken again beside the others, and one of every baseline.
+    """Rows for each case: one of ours, taken again beside the others, and one of every baseline.
 
     What is not installed, or does not serve any case, is said once.  What has to be compiled for
     every shape comes last: it may take all the time that is left.
@@ -91,7 +91,7 @@ def _first(made: Inputs) -> torch.Tensor:
     return tree_attention(made.query, key, value, made.prefix_lengths, made.bits)
 
 
-def _measured(bench: Bench, made: Inputs, baseline: Baseline, expected: torch.Tensor) -> Row:
+def _measured(bench: Bench, made: Inputs, baseline: OtherAttention, expected: torch.Tensor) -> Row:
     attend = baseline.prepare(made)
     key, value = made.caches[0]
     row: Row = {}

@@ -30,7 +30,7 @@ from .shapes import (
     LLAMA_70B,
     TINY,
     Case,
-    Shape,
+    HeadCounts,
 )
 from .warm_up import Call, compile_all
 
@@ -84,11 +84,11 @@ def _cases(dry: bool) -> list[Case]:
         Case(LLAMA_70B, 3000, 100),
         Case(LLAMA_3_8B, 0, 7),
         Case(LLAMA_2_7B, 129, 1024),
-        Case(Shape("gqa-5", 10, 2, 64), 777, 63),
-        Case(Shape("mqa-80", 7, 1, 80), 100, 33),
-        Case(Shape("mha-256", 4, 4, 256), 500, 31),
-        Case(Shape("mha-96", 4, 4, 96), 31, 2),
-        Case(Shape("mha-32", 4, 4, 32), 65, 257),
+        Case(HeadCounts("gqa-5", 10, 2, 64), 777, 63),
+        Case(HeadCounts("mqa-80", 7, 1, 80), 100, 33),
+        Case(HeadCounts("mha-256", 4, 4, 256), 500, 31),
+        Case(HeadCounts("mha-96", 4, 4, 96), 31, 2),
+        Case(HeadCounts("mha-32", 4, 4, 32), 65, 257),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a run came to: the goals of the kernel, each judged on all rows that it speaks of."""
+"""The goals of the kernel, each judged on all rows of a run that it speaks of."""
 
 from __future__ import annotations
 

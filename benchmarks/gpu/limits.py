@@ -1,4 +1,4 @@
-"""What can this device do at best?  A large copy and a large matrix product."""
+"""The best that this device can do: a large copy and a large matrix product."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 
 from .bench import Bench, Skipped
 from .correctness import compared, title
-from .shapes import Case, Shape
+from .shapes import Case, HeadCounts
 
 SANITIZED = "one-case"
 
@@ -27,8 +27,8 @@ def run(bench: Bench) -> None:
 
 
 def one_case(bench: Bench) -> None:
-    """What the sanitizer looks at: sizes that fill no block."""
-    case = Case(Shape("odd", 6, 2, 80), 37, 9)
+    """The case that the sanitizer looks at: sizes that fill no block."""
+    case = Case(HeadCounts("odd", 6, 2, 80), 37, 9)
     dtype = torch.float32 if bench.dry else torch.float16
     bench.add({"what": title(case), **compared(bench, case, dtype)})
 

@@ -1,4 +1,4 @@
-"""What is computed, and the least time in which a device can: bytes, flops, floor."""
+"""Cases to be computed, and the least time in which a device can: bytes, flops, floor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Shape:
+class HeadCounts:
     """The attention of one layer."""
 
     name: str
@@ -21,8 +21,8 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a device does at best."""
+class DeviceLimits:
+    """The best that a device does."""
 
     bytes_per_s: float
     flops_per_s: float
@@ -32,7 +32,7 @@ class Limits:
 class Case:
     """One layer's attention of a tree of n nodes over a prefix of P tokens, batch 1."""
 
-    shape: Shape
+    shape: HeadCounts
     prefix: int
     nodes: int
 
@@ -48,23 +48,23 @@ class Case:
         pairs = self.nodes * self.prefix + tree_pairs
         return 4 * self.shape.heads * self.shape.head_dim * pairs
 
-    def floor_us(self, tree_pairs: int, element_size: int, limits: Limits) -> float:
+    def floor_us(self, tree_pairs: int, element_size: int, limits: DeviceLimits) -> float:
         """Microseconds: the longer of moving the bytes and doing the arithmetic."""
         return 1e6 * max(
             self.num_bytes(element_size) / limits.bytes_per_s,
             self.num_flops(tree_pairs) / limits.flops_per_s,
         )
 
-    def memory_bound(self, tree_pairs: int, element_size: int, limits: Limits) -> bool:
+    def memory_bound(self, tree_pairs: int, element_size: int, limits: DeviceLimits) -> bool:
         """Does moving the bytes take longer than the arithmetic?"""
         moving = self.num_bytes(element_size) / limits.bytes_per_s
         return moving >= self.num_flops(tree_pairs) / limits.flops_per_s
 
 
-LLAMA_2_7B = Shape("llama-2-7b", 32, 32, 128)
-LLAMA_3_8B = Shape("llama-3-8b", 32, 8, 128)
-LLAMA_70B = Shape("llama-70b", 64, 8, 128)
-TINY = Shape("tiny", 4, 2, 16)
+LLAMA_2_7B = HeadCounts("llama-2-7b", 32, 32, 128)
+LLAMA_3_8B = HeadCounts("llama-3-8b", 32, 8, 128)
+LLAMA_70B = HeadCounts("llama-70b", 64, 8, 128)
+TINY = HeadCounts("tiny", 4, 2, 16)
 
 PREFIXES = (128, 1024, 4096, 8192, 32768)
 NODES = (1, 16, 64, 256, 1024)

@@ -64,7 +64,7 @@ def ours(bench: Bench, made: Inputs) -> Row:
 
 
 def named(case: Case) -> Row:
-    """What a row says of its case."""
+    """The entries of a row that say which case it is."""
     return {"shape": case.shape.name, "group": case.shape.group, "prefix": case.prefix,
             "nodes": case.nodes}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Which tile, warps, stages and splits are the fastest?  A line for the table for every size."""
+"""The fastest tile, warps, stages and splits: a line for the table for every size."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planning import algorithm_5, power_law
-from benchmarks.side_by_side import Row, same
+from benchmarks.side_by_side import SideBySide, same
 from planner.optimizer import frontier
 
 EPS = np.finfo(float).eps
@@ -45,12 +45,12 @@ def test_different_values_end_the_run():
 @pytest.mark.parametrize(
     ("row", "met", "printed"),
     [
-        (Row("a", 10.0, "b", 50.0), None, "5 × as fast"),
-        (Row("a", 10.0, "b", 5.0, goal_times=3), True, "2.00 × its time"),
-        (Row("a", 16.0, "b", 5.0, goal_times=3), False, "**missed**"),
-        (Row("a", 10.0, goal_ms=200), True, "| < 200 ms | met |"),
-        (Row("a", 2e3, goal_ms=200), False, "| 2 s |"),
-        (Row("a", 1.0, "b", 9e4, extrapolated=True), None, "90,000 × as fast, extrapolated"),
+        (SideBySide("a", 10.0, "b", 50.0), None, "5 × as fast"),
+        (SideBySide("a", 10.0, "b", 5.0, goal_times=3), True, "2.00 × its time"),
+        (SideBySide("a", 16.0, "b", 5.0, goal_times=3), False, "**missed**"),
+        (SideBySide("a", 10.0, goal_ms=200), True, "| < 200 ms | met |"),
+        (SideBySide("a", 2e3, goal_ms=200), False, "| 2 s |"),
+        (SideBySide("a", 1.0, "b", 9e4, extrapolated=True), None, "90,000 × as fast, extrapolated"),
     ],
 )
 def test_a_row_says_whether_its_goal_is_met(row, met, printed):
