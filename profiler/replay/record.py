@@ -18,11 +18,10 @@ from planner.documents.arrays import ReplayArrays
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Replay, ReplayedPrompt
 from planner.documents.sampling import Sampling
-from planner.policies.compiled.drawn import drawn_values
 from planner.policies.policy import FEATURES
 from planner.verifiers import VERIFIERS, verifier_at
 from runtime.cache import RowCache
-from runtime.candidates import features
+from runtime.candidates import shown
 from runtime.heads import AcceptanceHead
 from runtime.language_model import HiddenModel, LanguageModel
 from runtime.pair import Pair
@@ -37,7 +36,7 @@ from .chances import Chances
 EXPANDED_AT_ONCE = 2
 """Nodes of each tree in one draft pass behind the first: the fewer, the better they are chosen."""
 
-TREES_AT_ONCE = {"cpu": 32, "cuda": 512}
+TREES_AT_ONCE = {"cpu": 64, "cuda": 512}
 """Trees whose nodes stand in the cache together: each of them is masked for all others."""
 
 LEAST_VALUE = 1e-4
@@ -342,12 +341,12 @@ class _Trees:
         given, taken = self._drawn_at(places[on_text])
         candidates[on_text] = given
         self._taken[trees[on_text], rows[on_text]] = taken
-        mass = q.gather(-1, candidates).double().cpu().numpy()
-        values_of = drawn_values(mass, distinct=self._verifier.distinct)
-        drawn = torch.from_numpy(values_of).to(q.device)
+        seen = shown(q, candidates, FEATURES, scores, distinct=self._verifier.distinct)
+        drawn = torch.from_numpy(seen.drawn).to(q.device)
         self._candidates[trees, rows] = candidates
         self._drawn[trees, rows] = drawn
-        self._features[trees, rows] = features(q, FEATURES, scores).to(self._features.dtype)
+        found = torch.from_numpy(seen.features).to(self._features)
+        self._features[trees, rows] = found
         accepted = self._chances.of(drawn)
         passed = torch.cat((torch.ones_like(drawn[:, :1]), 1 - accepted[:, :-1]), -1).cumprod(-1)
         room = self._depths[trees, rows] < self._rooms[trees]
