@@ -75,9 +75,8 @@ def trace_texts(
     for written in texts:
         p, q = distributions_along(pair, written, sampling)
         emitted = torch.tensor(written.text, device=p.device)
-        for verifier in decoding:
-            found = traced(verifier, (p, q), emitted, tracing.num_ranks, rng)
-            traces[verifier.name].append(found)
+        for name, row in traced(decoding, (p, q), emitted, tracing.num_ranks, rng).items():
+            traces[name].append(row)
         # where decoding is greedy, its verifier is itself the best there is
         if optimum is not None and not sampling.is_greedy:
             optimum.add(p, q)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from planner.verifiers import Verifier
 from planner.verifiers.namespace import in_chunks
 from planner.verifiers.rejection import rows_to_one
+from planner.verifiers.verifier import Rank
 
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -32,42 +34,35 @@ class Traces(NamedTuple):
 
 
 def traced(
-    verifier: Verifier,
+    verifiers: Sequence[Verifier],
     pair: tuple[Tensor, Tensor],
     emitted: Tensor,
     num_ranks: int,
     rng: torch.Generator,
-) -> Traces:
-    """Traces of `verifier`, some positions at a time.
+) -> dict[str, Traces]:
+    """Traces of each of `verifiers` by its name, some positions at a time.
 
     pair       p and q, float [N, V]
     emitted    int64 [N]  the tokens of the text
     num_ranks  ranks wanted; no more come than the verifier serves
     """
-    chunks = [
-        _chunk(verifier, (p, q), tokens, num_ranks, rng)
-        for p, q, tokens in in_chunks((*pair, emitted))
-    ]
-    return Traces(*(torch.cat(part).float() for part in zip(*chunks, strict=True)))
+    chunks: dict[str, list[Traces]] = {verifier.name: [] for verifier in verifiers}
+    for p, q, tokens in in_chunks((*pair, emitted)):
+        p, q, tokens = rows_to_one(p.double()), rows_to_one(q.double()), tokens[:, None]
+        for verifier in verifiers:
+            chunks[verifier.name].append(_of(verifier.masses(p, q, num_ranks, rng), p, tokens))
+    return {
+        name: Traces(*(torch.cat(part).float() for part in zip(*parts, strict=True)))
+        for name, parts in chunks.items()
+    }
 
 
-def _chunk(
-    verifier: Verifier,
-    pair: tuple[Tensor, Tensor],
-    emitted: Tensor,
-    num_ranks: int,
-    rng: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    p, q = (rows_to_one(each.double()) for each in pair)
-    tokens = emitted[:, None]
+def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor) -> Traces:
+    """What comes out at the positions of one chunk, float64; tokens int64 [N, 1]."""
     p_emitted = p.gather(-1, tokens).clamp_min(_TINY)
-    expected, given = [], []
-    for survival, mass, named in verifier.masses(p, q, num_ranks, rng):
-        on_token = (
-            mass.gather(-1, tokens)
-            if named is None
-            else (mass * (named == tokens)).sum(-1, keepdim=True)
-        )
+    expected, emitted = [], []
+    for survival, mass, named in ranks:
+        on_token = mass.gather(-1, tokens) if named is None else mass * (named == tokens)
         expected.append(survival * mass.sum(-1, keepdim=True))
-        given.append(survival * on_token / p_emitted)
-    return torch.cat(expected, -1), torch.cat(given, -1)
+        emitted.append(survival * on_token.sum(-1, keepdim=True) / p_emitted)
+    return Traces(torch.cat(expected, -1), torch.cat(emitted, -1))

@@ -7,6 +7,7 @@ R becomes norm((R - D)+).
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..documents.document import PlannerError
@@ -20,6 +21,9 @@ from .namespace import (
     uniforms,
 )
 from .verifier import Source
+
+TINY = sys.float_info.min
+"""The smallest normal float64."""
 
 NO_NUMBERS = (
     "logits: got NaN or infinity from a model, expected numbers; load the models in bfloat16 or "
@@ -158,6 +162,5 @@ def _possible(coin: Array) -> Array:
 
 
 def _at_least_tiny(values: Array) -> Array:
-    """`values`, at least the smallest normal number: something to divide by."""
-    xp = namespace(values)
-    return xp.clip(values, xp.finfo(values.dtype).tiny, None)
+    """`values`, float64, at least the smallest normal number: something to divide by."""
+    return namespace(values).clip(values, TINY, None)

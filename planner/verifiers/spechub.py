@@ -60,7 +60,7 @@ class SpecHub(Verifier):
         xp = namespace(q)
         hub = q.argmax(-1, keepdims=True)
         first = rng.categorical(q)[..., None]
-        partner = rng.categorical(_others(q, hub))[..., None]
+        partner = rng.categorical(_others(replaced_at(q, hub, 0.0), hub))[..., None]
         return xp.concatenate((first, xp.where(first == hub, partner, hub)), -1)
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
@@ -128,7 +128,8 @@ class Pairs(NamedTuple):
         hub = q.argmax(-1, keepdims=True)
         of_hub = at(p, hub)
         wanted, then_hub = replaced_at(p, hub, 0.0), replaced_at(q, hub, 0.0)
-        hub_then = pairs_from_hub(q)
+        others = _others(then_hub, hub)
+        hub_then = at(q, hub) * others / others.sum(-1, keepdims=True)
         as_first = xp.minimum(wanted, then_hub)
         as_second = xp.minimum(wanted - as_first, hub_then)
         left_of_hub_then = (hub_then - as_second).sum(-1, keepdims=True)
@@ -148,15 +149,8 @@ class Pairs(NamedTuple):
         )
 
 
-def pairs_from_hub(q: Array) -> Array:
-    """float64 [N, V]: Q, the mass of the pairs that start with the hub; q float64 [N, V]."""
-    hub = q.argmax(-1, keepdims=True)
-    others = _others(q, hub)
-    return at(q, hub) * others / others.sum(-1, keepdims=True)
-
-
-def _others(q: Array, hub: Array) -> Array:
-    """q without the hub; even over all other tokens where nothing is left of it."""
-    xp = namespace(q)
-    rest, even = replaced_at(q, hub, 0.0), fill_at(xp.ones_like(q), hub, 0.0)
+def _others(rest: Array, hub: Array) -> Array:
+    """`rest`, q without the hub; even over all other tokens where nothing is left of it."""
+    xp = namespace(rest)
+    even = fill_at(xp.ones_like(rest), hub, 0.0)
     return xp.where(rest.sum(-1, keepdims=True) > 0, rest, even)

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from ..documents.arguments import count, distributions
 from ..documents.document import PlannerError
-from .spechub import pairs_from_hub
+from .spechub import Pairs
 
 _MAX_DRAWS = 100_000
 _TOLERANCE = 1e-9
@@ -181,7 +181,7 @@ def _hub(q: np.ndarray, num_children: int) -> tuple[np.ndarray, np.ndarray]:
     hub, others = int(q.argmax()), np.delete(np.arange(len(q)), q.argmax())
     hubs = np.full(len(others), hub)
     draws = np.concatenate([np.stack([others, hubs], axis=1), np.stack([hubs, others], axis=1)])
-    return draws, np.concatenate([q[others], pairs_from_hub(q[None])[0, others]])
+    return draws, np.concatenate([q[others], Pairs.of(q[None], q[None]).hub_then[0, others]])
 
 
 LAWS: dict[str, Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]] = {

@@ -11,12 +11,11 @@ optimum at thousands of positions.  Tests hold the two together.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from math import expm1, log
 
 from .namespace import Array, in_chunks, namespace
-from .rejection import rows_to_one
+from .rejection import TINY, rows_to_one
 
 MAX_CLOCKS = {"cpu": 1 << 12, "cuda": 1 << 17}
 """Clocks (positions x nodes) that are advanced together, token by token."""
@@ -33,8 +32,6 @@ FIRST = 2e-4
 
 LAST = 80.0
 """The last node, over the mean time until the slowest child is drawn: e^-80 are late."""
-
-TINY = sys.float_info.min
 
 Bound = Callable[[Array, Array, int], Array]
 """(p, q float64 [N, V], rows sorted as by `_sorted`, num_children) -> [N, num_children]"""

@@ -25,8 +25,8 @@ from profiler.optimum import (
     num_chosen,
     optimal_entries,
 )
-from profiler.traces import traced
 from runtime import TableModel
+from tests.verifiers.test_traces import traced_alone
 
 EPS = np.finfo(float).eps
 BOUNDS = {True: optimal_with_replacement, False: optimal_without_replacement}
@@ -182,7 +182,7 @@ def test_paths_of_rejections_average_below_the_optimum():
     most = optimal_without_replacement(p, q, 5)[0].numpy()
     for verifier in ("rrsw", "lookahead"):
         rows, zeros = (p.expand(4000, -1), q.expand(4000, -1)), torch.zeros(4000, dtype=torch.int64)
-        paths = traced(VERIFIERS[verifier], rows, zeros, 5, torch.Generator().manual_seed(0))
+        paths = traced_alone(verifier, rows, zeros, 5, torch.Generator().manual_seed(0))
         rows = paths.expected.double().numpy().cumsum(axis=1)
         error = rows.std(axis=0) / np.sqrt(len(rows))
         assert (rows.mean(axis=0) <= most + 5 * error + 2e-6).all()

@@ -7,10 +7,15 @@ import torch
 from planner.documents.profile import Acceptance, family_columns
 from planner.verifiers import VERIFIERS
 from planner.verifiers.namespace import MAX_ELEMENTS
-from profiler.traces import traced
+from profiler.traces import Traces, traced
 from runtime.randomness import TorchSource
 from tests.runtime.exact_source import law
 from tests.verifiers.distributions import FLAVOURS, random_pair
+
+
+def traced_alone(name: str, pair, emitted, num_ranks: int, rng: torch.Generator) -> Traces:
+    """One verifier's traces."""
+    return traced([VERIFIERS[name]], pair, emitted, num_ranks, rng)[name]
 
 
 def enumerate_rrsw(p, q, num_ranks):
@@ -89,7 +94,7 @@ def test_traces_average_to_the_enumerated_law(verifier, flavour, size):
         rows = tuple(torch.tensor(np.tile(row, (repeats, 1))) for row in (p, q))
         emitted = torch.full((repeats,), int(y))
         generator = torch.Generator().manual_seed(int(y))
-        traces = traced(VERIFIERS[verifier], rows, emitted, num_ranks, generator)
+        traces = traced_alone(verifier, rows, emitted, num_ranks, generator)
         for got, want in (
             (traces.expected, exact.sum(axis=1)),
             (traces.emitted, exact[:, y] / p[y]),
@@ -114,7 +119,7 @@ def test_some_ranks_have_no_noise(verifier, exact_ranks, flavour):
     exact = enumerate_columns(verifier, p, q, num_ranks).sum(axis=1)
     rows = tuple(torch.tensor(np.tile(row, (50, 1))) for row in (p, q))
     emitted = torch.full((50,), int(p.argmax()))
-    traces = traced(VERIFIERS[verifier], rows, emitted, exact_ranks, torch.Generator())
+    traces = traced_alone(verifier, rows, emitted, exact_ranks, torch.Generator())
     np.testing.assert_allclose(traces.expected[:, : len(exact)], np.tile(exact, (50, 1)), atol=2e-6)
 
 
@@ -127,9 +132,7 @@ def test_chunks_change_nothing_but_the_noise(verifier, monkeypatch):
     found = []
     for elements in (7 * 17, 10**6):
         monkeypatch.setitem(MAX_ELEMENTS, "cpu", elements)
-        found.append(
-            traced(VERIFIERS[verifier], (p, q), emitted, 3, torch.Generator().manual_seed(0))
-        )
+        found.append(traced_alone(verifier, (p, q), emitted, 3, torch.Generator().manual_seed(0)))
     for one, other in zip(*found, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one[:, 0], other[:, 0], atol=1e-6)
@@ -137,7 +140,7 @@ def test_chunks_change_nothing_but_the_noise(verifier, monkeypatch):
 
 def test_topk_traces_are_exact():
     p, q = torch.tensor([[0.2, 0.5, 0.3]] * 2), torch.tensor([[0.1, 0.3, 0.6]] * 2)
-    traces = traced(VERIFIERS["topk"], (p, q), torch.tensor([1, 0]), 2, torch.Generator())
+    traces = traced_alone("topk", (p, q), torch.tensor([1, 0]), 2, torch.Generator())
     assert traces.expected.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]] * 2
     assert traces.emitted.tolist() == [[0.0, 1.0], [0.0, 0.0]]
 
@@ -156,7 +159,7 @@ def test_traces_agree_with_the_runtime_accepting_and_rejecting(verifier):
             counts[rank] += 1
     emitted = source.categorical(p.expand(4000, -1))
     rows, again = (p.expand(4000, -1), q.expand(4000, -1)), torch.Generator().manual_seed(1)
-    traces = traced(rule, rows, emitted, num_ranks, again)
+    traces = traced_alone(verifier, rows, emitted, num_ranks, again)
     for rates in (traces.expected.double().numpy(), traces.emitted.double().numpy()):
         rates = rates[:, families(verifier, rates.shape[1])[-1]]
         mean = rates.mean(axis=0)
@@ -171,7 +174,7 @@ def test_rows_never_sum_above_one(verifier):
     q = torch.randn(200, 63, generator=rng).mul(3).softmax(-1)
     q[:100] = p[:100]
     emitted = TorchSource(rng).categorical(p)
-    for rows in traced(VERIFIERS[verifier], (p, q), emitted, 16, rng):
+    for rows in traced_alone(verifier, (p, q), emitted, 16, rng):
         assert (rows >= 0).all()
         for family in families(verifier, rows.shape[1]):
             assert (rows[:, family].sum(-1) <= 1 + 1e-5).all()
