@@ -18,7 +18,7 @@ from planner.documents.document import write_atomically
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
-from planner.optimizer.choice import Question, rank_candidates, sampling_at
+from planner.optimizer.choice import Question, rank_candidates
 from planner.optimizer.grading import Candidate
 from planner.optimizer.solvers.specdecpp import SCORES
 from planner.plans.plan import Plan, Predicted
@@ -215,7 +215,7 @@ def entrants(profile: Path, temperature: float) -> list[Entrant]:
         return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
 
     facts = Profile.load(profile)
-    ranking = rank_candidates(facts, Question(sampling=sampling_at(facts, temperature)))
+    ranking = rank_candidates(facts, Question(sampling=facts.sampling_at(temperature)))
     chosen = {name: best_of(ranking, name) for name in SOLVED}
     found = [
         Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))

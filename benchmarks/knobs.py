@@ -28,7 +28,7 @@ from planner.documents.document import PlannerError
 from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import StepCosts, step_costs
-from planner.optimizer.choice import Question, rank_candidates, sampling_at
+from planner.optimizer.choice import Question, rank_candidates
 from planner.policies import Drafting
 from planner.replay.replays import Played, Replays, replays_of
 from runtime.embedded import load_prompts
@@ -145,7 +145,7 @@ def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[K
     if replays is None:
         return []
     rows: list[KnobsRow] = []
-    ranking = rank_candidates(profile, Question(sampling=sampling_at(profile, temperature)))
+    ranking = rank_candidates(profile, Question(sampling=profile.sampling_at(temperature)))
     for policy in KNOBS:
         candidate = best_of(ranking, policy)
         if candidate is not None:

@@ -16,23 +16,26 @@ from .options import say, writable
     help="Draw it into this file instead.",
 )  # fmt: skip
 @click.option("--temperature", type=float, help="Of a profile, show only this one.")
-@click.option("--batch-size", type=int, help="Compare plans at this one; default: the first.")
-@click.option("--context", type=int, help="Compare plans at this one; default: the first.")
+@click.option("--plans", is_flag=True, help="Of a profile, plan with every solver too.")
+@click.option("--batch-size", type=int, help="Plan at this one; default: the first profiled.")
+@click.option("--context", type=int, help="Plan at this one; default: the first profiled.")
 def command(
     document: Path,
     png: Path | None,
     temperature: float | None,
+    plans: bool,
     batch_size: int | None,
     context: int | None,
 ) -> None:
     """Show a PROFILE, PLAN or REPORT, or a head (.safetensors).
 
-    Of a profile: what was measured, which plans it allows, and why the best of them is the best.
+    Of a profile: what was measured, and with --plans which plans it allows.  Of a plan: what it
+    does, what it was chosen from, and why it is the best.
     """
     from ..documents.profile import Profile
     from ..plans.files import load
 
-    conditions = (temperature, batch_size, context)
+    conditions = (temperature, plans or None, batch_size, context)
     if document.suffix == ".safetensors":
         _refuse_conditions(conditions)
         _show_head(document, png)
@@ -56,14 +59,20 @@ def command(
 
     from ..show.outlook import outlook
 
-    parts = outlook(content, temperature=temperature, batch_size=batch_size, context=context)
+    question = None
+    if plans or batch_size is not None or context is not None:
+        from ..optimizer.choice import Question
+
+        first = content.costs[0].batch_size
+        question = Question(batch_size=first if batch_size is None else batch_size, context=context)
+    parts = outlook(content, temperature=temperature, plans=question)
     click.echo(printed([show_profile(content), *parts]))
 
 
 def _refuse_conditions(conditions: tuple[float | None, ...]) -> None:
     if any(value is not None for value in conditions):
         raise click.UsageError(
-            "--temperature, --batch-size and --context say which plans of a profile to print"
+            "--temperature, --plans, --batch-size and --context say what of a profile to print"
         )
 
 

@@ -30,6 +30,7 @@ from .document import (
     Count,
     Document,
     Part,
+    PlannerError,
     Probability,
     read_json,
     write_atomically,
@@ -266,6 +267,22 @@ class Profile(Document):
                 f"{self.draft.vocab_size} (draft)"
             )
         return self
+
+    def sampling_at(self, temperature: float | None) -> Sampling:
+        """The first sampling measured at this temperature; None: the first of all.
+
+        Raises PlannerError, listing what there is, where none was.
+        """
+        if temperature is None:
+            return self.acceptance[0].sampling
+        for entry in self.acceptance:
+            if entry.sampling.temperature == temperature:
+                return entry.sampling
+        there = dict.fromkeys(f"{entry.sampling.temperature:g}" for entry in self.acceptance)
+        raise PlannerError(
+            f"temperature: got {temperature!r}, but the profile measured only {', '.join(there)}; "
+            "choose one of these, or profile at this one"
+        )
 
     def traces(self, acceptance: Acceptance) -> tuple[np.ndarray, np.ndarray] | None:
         """The (expected, emitted) arrays of one of this profile's acceptance entries.

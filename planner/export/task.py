@@ -9,7 +9,7 @@ from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.times import Costs
 from ..estimates.step_costs import step_costs
-from ..optimizer.choice import Question, rank_candidates, sampling_at
+from ..optimizer.choice import Question, rank_candidates
 from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
@@ -138,7 +138,7 @@ class Task:
         to speculate.  Raises PlannerError for what the profile did not measure."""
         assert self.profile is not None
         sampling = self.plan.sampling
-        if sampling_at(self.profile, sampling.temperature) != sampling:
+        if self.profile.sampling_at(sampling.temperature) != sampling:
             raise PlannerError(f"plan: sampling: got {sampling}, which the profile did not measure")
         known = [way for way in ways if self._is_known(way)]
         if not known:

@@ -19,17 +19,17 @@ from ..documents.document import PlannerError
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
-from ..estimates.evidence import Evidence, recorded
-from ..estimates.law import AcceptanceLaw
+from ..estimates.evidence import recorded
 from ..estimates.step_costs import StepCosts, step_costs
 from ..plans.plan import MadeFrom, Plan
 from ..policies import TreeDrafting
-from ..replay.replays import Replays, replays_of
+from ..replay.replays import replays_of
 from ..verifiers import GREEDY_VERIFIER, VERIFIERS, verifier_at
-from .certificate import upper_bound
+from .alternatives import alternatives
 from .crosswise import Crosswise
 from .grading import Candidate, grade, order
 from .problem import Limits, Problem, Solver
+from .ranking import Ranking, law_for, ranked
 from .solvers import SOLVERS
 
 GROUPS: dict[str, Callable[[Solver], bool]] = {
@@ -63,28 +63,6 @@ class Question:
     context: int | None = None
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """What is known of one verifier, and all that was graded under it."""
-
-    verifier: str
-    evidence: Evidence
-    costs: StepCosts
-    limits: Limits
-    candidates: list[Candidate]
-    replays: Replays | None = None
-    """Recorded trees that growing ones were graded on, if any were."""
-
-    def gap(self, tree: Tree) -> float:
-        """By which fraction any tree within the limits could at most be faster than `tree`.
-
-        Under the acceptance that holds inside `tree`, everywhere, and the measured costs.
-        """
-        law = _law(self.evidence.law_inside(tree), self.verifier)
-        rate = law.expected_tokens(tree) / self.costs.step_ms(tree)
-        return max(upper_bound(law, self.costs, self.limits) / rate - 1, 0.0)
-
-
 def solve(
     profile: Profile,
     *,
@@ -111,17 +89,29 @@ def solve(
     Not speculating (a lone root) is always among the candidates, and wins ties.
     Raises PlannerError, listing what there is, where the profile lacks what is asked for.
     """
-    sampling = sampling_at(profile, temperature)
+    sampling = profile.sampling_at(temperature)
     question = Question(solver, verifier, sampling, max_nodes, max_depth, batch_size, context)
+    return answer(profile, question, doing=doing)
+
+
+def answer(
+    profile: Profile,
+    question: Question,
+    *,
+    doing: Callable[[str], object] = lambda what: None,
+) -> Plan:
+    """The plan that answers `question`; see `solve`."""
     rankings = ranked_by_verifier(profile, question, doing=doing)
     candidates = ranked(rankings)
     best = candidates[0]
     ranking = next(one for one in rankings if one.verifier == best.verifier)
-    gap = None if best.grows else ranking.gap(best.tree)
+    # not to speculate is the same under every verifier, and what is proven is said of all
+    judged = [ranking] if best.speculates else rankings
+    gap = None if best.grows else max(each.gap(best.tree) for each in judged)
     return Plan(
         drafting=best.drafting,
         verifier=best.verifier,
-        sampling=sampling,
+        sampling=question.sampling or profile.sampling_at(None),
         predicted=best.predicted.model_copy(update={"optimality_gap": gap}),
         made_from=MadeFrom(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -131,9 +121,12 @@ def solve(
             target=profile.target,
             draft=profile.draft,
             solver=best.solver,
-            batch_size=batch_size,
+            batch_size=question.batch_size,
             context=ranking.costs.context,
             num_candidates=len(candidates),
+            max_nodes=ranking.limits.max_nodes,
+            max_depth=ranking.limits.max_depth,
+            alternatives=alternatives(candidates, rankings),
         ),
     )
 
@@ -143,13 +136,6 @@ def rank_candidates(profile: Profile, question: Question = Question()) -> list[C
     return ranked(ranked_by_verifier(profile, question))
 
 
-def ranked(rankings: list[Ranking]) -> list[Candidate]:
-    """All candidates, the best first; the lone root, the same under every verifier, once."""
-    candidates = sorted((c for one in rankings for c in one.candidates), key=order)
-    lone = next(candidate for candidate in candidates if not candidate.speculates)
-    return [c for c in candidates if c.speculates or c is lone]
-
-
 def ranked_by_verifier(
     profile: Profile,
     question: Question = Question(),
@@ -157,7 +143,7 @@ def ranked_by_verifier(
     doing: Callable[[str], object] = lambda what: None,
 ) -> list[Ranking]:
     """The ranking of each verifier that is asked for, by name.  Raises PlannerError."""
-    sampling = question.sampling or sampling_at(profile, None)
+    sampling = question.sampling or profile.sampling_at(None)
     asked = _solvers(question.solver)
     fixed, growing = (
         {name: each for name, each in asked.items() if each.grows == grows}
@@ -175,20 +161,6 @@ def ranked_by_verifier(
     if growing and not fixed and not any(one.replays for one in rankings):
         raise PlannerError(_nothing_to_play(profile, sampling, question))
     return rankings
-
-
-def sampling_at(profile: Profile, temperature: float | None) -> Sampling:
-    """The first sampling measured at this temperature; None: the first of all.  PlannerError."""
-    if temperature is None:
-        return profile.acceptance[0].sampling
-    for entry in profile.acceptance:
-        if entry.sampling.temperature == temperature:
-            return entry.sampling
-    there = dict.fromkeys(f"{entry.sampling.temperature:g}" for entry in profile.acceptance)
-    raise PlannerError(
-        f"temperature: got {temperature!r}, but the profile measured only {', '.join(there)}; "
-        "choose one of these, or profile at this one"
-    )
 
 
 def _of_fixed(
@@ -216,7 +188,7 @@ def _of_fixed(
     graded_as = partial(grade, evidence=evidence, costs=costs, verifier=verifier)
     lone = Tree([-1])
     graded = {lone: graded_as(lone, solver=NO_SOLVER)}
-    law = _law(evidence.law, verifier)
+    law = law_for(verifier, evidence.law)
     for _ in range(_ROUNDS):
         found: dict[Tree, str] = {}
         for name, solver in solvers.items():
@@ -229,7 +201,7 @@ def _of_fixed(
             each = pool.map(lambda tree, name: graded_as(tree, solver=name), found, found.values())
             graded |= zip(found, each, strict=True)
         best = min(graded.values(), key=order)
-        inside = _law(evidence.law_inside(best.tree), verifier)
+        inside = law_for(verifier, evidence.law_inside(best.tree))
         if inside == law:
             break
         law = inside
@@ -252,7 +224,7 @@ def _with_grown(
     fixed = ranking.candidates
     fastest = min([c for c in fixed if c.speculates] or fixed, key=order)
     problem = Problem(
-        law=_law(ranking.evidence.law, ranking.verifier),
+        law=law_for(ranking.verifier, ranking.evidence.law),
         costs=ranking.costs,
         limits=ranking.limits,
         replays=replays,
@@ -278,11 +250,6 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -
         f"{'any verifier' if verifier == 'auto' else repr(verifier)}"
         f"{f' (of {there} only)' if there else ''}; profile again, or choose another solver"
     )
-
-
-def _law(law: AcceptanceLaw, verifier: str) -> AcceptanceLaw:
-    """`law` for as many children as the verifier serves."""
-    return law.limited(VERIFIERS[verifier].max_children)
 
 
 def _solvers(name: str) -> dict[str, Solver]:

@@ -20,6 +20,7 @@ from ..documents.sampling import Sampling
 from ..documents.tree import Tree
 from ..policies import Drafting, Policy, TreeDrafting
 from ..verifiers import VERIFIERS, verifier_at
+from .alternatives import Alternative
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -84,6 +85,12 @@ class MadeFrom(Part):
     batch_size: int = Field(ge=1)
     context: int = Field(ge=0)
     num_candidates: int = Field(ge=1, description="plans graded before this one was chosen")
+    max_nodes: int | None = Field(default=None, ge=1, description="limit of all that was graded")
+    max_depth: int | None = Field(default=None, ge=0, description="likewise")
+    alternatives: list[Alternative] = Field(
+        default=[],
+        description="the best of each verifier and of each solver, the best first: the plan itself",
+    )
 
 
 class Plan(Document):

@@ -12,6 +12,7 @@ from ..documents.counted import counted
 from ..documents.profile import Profile
 from ..plans.plan import Plan, PredictedSteps
 from ..plans.report import Report
+from .ranking_text import ranking
 from .report_text import show_report
 from .tables import grouped, printed, table
 from .times_text import show_times
@@ -69,9 +70,11 @@ def show_plan(plan: Plan) -> RenderableType:
                 f"best of {origin.num_candidates} candidates"
             ),
         ]
+    for part in ranking(plan):
+        parts += [Text(), part]
     if not plan.grows:
-        return Group(*parts, Text(), *map(Text, _tree_lines(plan)))
-    if plan.predicted and plan.predicted.steps:
+        parts += [Text(), *map(Text, _tree_lines(plan))]
+    elif plan.predicted and plan.predicted.steps:
         parts += [Text(), *_steps_tables(plan.predicted.steps)]
     return Group(*parts)
 

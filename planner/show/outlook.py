@@ -1,66 +1,52 @@
-"""What a profile allows: acceptance with its error, candidate plans, and why the best one is."""
+"""What a profile allows: acceptance with its error, and, where asked for, plans beside others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
+from ..estimates.step_costs import step_costs
 from ..verifiers import GREEDY_VERIFIER
 
 if TYPE_CHECKING:
-    from ..optimizer.grading import Candidate
+    from ..optimizer.choice import Question
     from .tables import Shown
+
+NO_TRACES = (
+    "No traces were recorded: rounds are taken to start anywhere with equal chance, which promises "
+    "up to some 20 % too much."
+)
 
 _RANKS_SHOWN = 6
 _CHILDREN_SHOWN = (1, 2, 3, 4, 8)
 
 
 def outlook(
-    profile: Profile,
-    *,
-    temperature: float | None = None,
-    batch_size: int | None = None,
-    context: int | None = None,
+    profile: Profile, *, temperature: float | None = None, plans: Question | None = None
 ) -> Iterator[Shown]:
-    """For every sampling (None) or at one temperature: two tables of acceptance, one of plans, why.
+    """Two tables of acceptance for every sampling (None), or at one temperature.
 
-    batch_size  that plans are compared at; None: the first measured
-    context     likewise
+    plans  where plans are asked for too, a table of them and why the first is the first: at which
+           batch size and context; its solver, verifier and limits hold as well
 
     Raises PlannerError for what is asked for and was not measured.
     """
-    from ..estimates.step_costs import step_costs
-    from ..optimizer.choice import sampling_at
-
     samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
     if temperature is not None:
-        samplings = [sampling_at(profile, temperature)]
-    batch_size = profile.costs[0].batch_size if batch_size is None else batch_size
-    step_costs(profile, batch_size=batch_size, context=context)  # was that measured?
+        samplings = [profile.sampling_at(temperature)]
+    if plans is not None:  # were they measured there?
+        step_costs(profile, batch_size=plans.batch_size, context=plans.context)
     for sampling in samplings:
         entries = _entries(profile, sampling)
         yield _by_rank(sampling, entries)
         yield _by_children(profile, sampling, entries)
-        yield from _plans(profile, sampling, batch_size, context)
-
-
-def contenders(candidates: list[Candidate]) -> list[Candidate]:
-    """Of ranked candidates the best of each verifier and of each solver, and the lone root."""
-    kept: list[Candidate] = []
-    verifiers: set[str] = set()
-    solvers: set[str] = set()
-    for candidate in candidates:
-        if not candidate.speculates:
-            kept.append(candidate)
-        elif candidate.verifier not in verifiers or candidate.solver not in solvers:
-            kept.append(candidate)
-            verifiers.add(candidate.verifier)
-            solvers.add(candidate.solver)
-    return kept
+        if plans is not None:
+            yield from _plans(profile, replace(plans, sampling=sampling))
 
 
 def _entries(profile: Profile, sampling: Sampling) -> list[Acceptance]:
@@ -141,54 +127,16 @@ def _by_children(profile: Profile, sampling: Sampling, entries: list[Acceptance]
     return table(title, ["verifier", *map(str, counts)], rows)
 
 
-def _plans(
-    profile: Profile, sampling: Sampling, batch_size: int, context: int | None
-) -> Iterator[Shown]:
-    """The candidates and why the first of them is the first; one line where there are none."""
-    from ..optimizer.choice import Question, ranked, ranked_by_verifier
-    from .reasons import reasons
-    from .tables import table
+def _plans(profile: Profile, question: Question) -> Iterator[Shown]:
+    """What is planned at one sampling, beside what; one line where nothing can be."""
+    from ..optimizer.choice import answer
+    from .ranking_text import ranking
 
     try:
-        question = Question(sampling=sampling, batch_size=batch_size, context=context)
-        rankings = ranked_by_verifier(profile, question)
+        rows, why = ranking(answer(profile, question))
     except PlannerError as error:
-        yield f"{sampling}: no plans: {error}"
+        yield f"{question.sampling}: no plans: {error}"
         return
-    candidates = ranked(rankings)
-    costs = rankings[0].costs
-    yield table(
-        f"{sampling}: best of {len(candidates)} candidate plans at batch {costs.batch_size}, "
-        f"context {costs.context}, by verifier and by solver",
-        ["verifier", "solver", "nodes", "depth", "tokens per step", "step, ms", "speedup"],
-        map(_row, contenders(candidates)),
-        num_left=2,
-    )
-    lines = reasons(candidates, rankings)
-    if any(candidate.grows for candidate in candidates):
-        lines.append(
-            "Nodes and depth with a digit behind the point are averages: there every step grows a "
-            "tree of its own.  Such settings are graded crosswise, chosen on one half of the "
-            "recorded texts and played on the other, against a fixed tree."
-        )
-    if any(entry.expected is None for entry in _entries(profile, sampling)):
-        lines.append(
-            "No traces were recorded: rounds are taken to start anywhere with equal chance, which "
-            "promises up to some 20 % too much."
-        )
-    yield "\n".join(lines)
-
-
-def _row(candidate: Candidate) -> list[str]:
-    names = [candidate.verifier, candidate.solver]
-    if not candidate.speculates:
-        names = ["do not speculate", ""]
-    form = "{:.1f}" if candidate.grows else "{:.0f}"
-    return [
-        *names,
-        form.format(candidate.num_nodes),
-        form.format(candidate.depth),
-        str(candidate.tokens_per_step),
-        f"{candidate.step_ms.value:.2f}",
-        str(candidate.speedup),
-    ]
+    yield rows
+    there = [entry for entry in profile.acceptance if entry.sampling == question.sampling]
+    yield f"{why}\n{NO_TRACES}" if any(entry.expected is None for entry in there) else why

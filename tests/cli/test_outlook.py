@@ -14,17 +14,15 @@ from planner.documents.sampling import Sampling
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
-from planner.optimizer.choice import (
-    rank_candidates,
-    ranked,
-    ranked_by_verifier,
-)
+from planner.optimizer.alternatives import contenders
+from planner.optimizer.choice import Question, rank_candidates, ranked_by_verifier
+from planner.optimizer.comparison import compare
 from planner.optimizer.grading import grade
+from planner.optimizer.ranking import ranked
 from planner.show.attained import acceptance_by_rank, share_of_optimum
-from planner.show.comparison import compare
 from planner.show.document_text import render
 from planner.show.figures import plan_figure
-from planner.show.outlook import contenders, outlook
+from planner.show.outlook import outlook
 from planner.show.tables import printed
 from planner.show.words import certificate, summary
 from tests.optimizer import factory
@@ -45,8 +43,9 @@ def with_optimal(profile, *entries):
     return profile.model_copy(update={"optimal": list(entries)})
 
 
-def shown(profile, **options):
-    return printed(outlook(profile, **options))
+def shown(profile):
+    """Its outlook with plans."""
+    return printed(outlook(profile, plans=Question()))
 
 
 def plan_rows(text):
@@ -182,6 +181,32 @@ def test_where_drafting_is_dear_not_speculating_wins():
     assert text.endswith("promises up to some 20 % too much.")
 
 
+def test_a_profile_is_shown_without_planning(monkeypatch, tmp_path):
+    two_verifiers().save(tmp_path / "profile.json")
+    monkeypatch.setattr(
+        "planner.optimizer.choice.ranked_by_verifier", None
+    )  # to call it would fail
+    whole = CliRunner().invoke(main, ["show", str(tmp_path / "profile.json")])
+    assert whole.exit_code == 0, whole.output
+    assert "accepted at all, by number of children" in whole.stdout
+    assert "candidate plans" not in whole.stdout
+
+
+@pytest.mark.parametrize("draft", [lambda width: 1.0, lambda width: 100.0])
+def test_a_plan_says_what_it_was_chosen_from_as_its_profile_does(draft):
+    profile = two_verifiers(draft=draft)
+    plan = solve(profile)
+    told = shown(profile)
+    table_and_reasons = told[told.index("T=0.6: best of") :].rsplit("No traces were", 1)[0]
+    assert table_and_reasons.strip() in render(plan)
+    assert render(Plan.model_validate(plan.model_dump())) == render(plan)
+    before = plan.made_from.model_dump(exclude={"alternatives", "max_nodes", "max_depth"})
+    older = Plan.model_validate(plan.model_dump() | {"made_from": before})
+    lines = render(plan).splitlines()
+    assert set(render(older).splitlines()) < set(lines)  # one of an older version says all else
+    assert not any("candidate plans" in line for line in render(older).splitlines())
+
+
 # ----------------------------------------------------------------- comparisons
 
 
@@ -269,7 +294,7 @@ def odd_profiles():
 def test_what_a_profile_lacks_is_said(name, words, tmp_path):
     path = tmp_path / "profile.json"
     odd_profiles()[name].save(path)
-    result = CliRunner().invoke(main, ["show", str(path)])
+    result = CliRunner().invoke(main, ["show", "--plans", str(path)])
     assert result.exit_code == 0, result.output
     assert words in " ".join(result.stdout.split())
     assert "nan" not in result.stdout
@@ -285,6 +310,9 @@ def test_show_asks_for_what_was_measured(tmp_path):
 
     whole = show(tmp_path / "profile.json")
     assert show(tmp_path / "profile.json", "--temperature", 0.6).stdout == whole.stdout
+    planned = show(tmp_path / "profile.json", "--plans")
+    assert planned.stdout.startswith(whole.stdout.rstrip())
+    assert show(tmp_path / "profile.json", "--batch-size", 1).stdout == planned.stdout
     for option in ("--temperature", "--batch-size", "--context"):
         refused = show(tmp_path / "profile.json", option, 7)
         assert refused.exit_code == 1

@@ -14,10 +14,11 @@ from planner.optimizer.choice import (
     NO_SOLVER,
     Question,
     rank_candidates,
-    ranked,
     ranked_by_verifier,
 )
+from planner.optimizer.comparison import compare
 from planner.optimizer.problem import Limits, Problem
+from planner.optimizer.ranking import ranked
 from planner.optimizer.solvers import SOLVERS
 from planner.optimizer.solvers.dyspec import THRESHOLDS, worthwhile_sizes
 from planner.optimizer.solvers.pricing import (
@@ -28,7 +29,6 @@ from planner.optimizer.solvers.pricing import (
 )
 from planner.policies import GreedyDrafting, TreeDrafting
 from planner.replay.replays import Played
-from planner.show.comparison import compare
 from planner.show.thresholds import priced_thresholds
 
 from . import factory

@@ -20,24 +20,10 @@ from ..documents.estimate import Estimate
 from ..estimates.bootstrap import interval
 from ..estimates.intervals import around, product, relative
 from ..estimates.step_costs import Time
-from ..optimizer.choice import Ranking
-from ..optimizer.grading import Candidate
+from ..plans.alternatives import Comparison
 from ..replay.replays import Played
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Ratios, one to the other, with their 95 % intervals."""
-
-    tokens_per_step: Estimate
-    step_ms: Estimate
-    speed: Estimate
-    """Tokens per millisecond."""
-
-    @property
-    def could_be_chance(self) -> bool:
-        """Does the interval of the speeds' ratio contain 1?"""
-        return self.speed.low <= 1 <= self.speed.high
+from .grading import Candidate
+from .ranking import Ranking
 
 
 def compare(one: Candidate, other: Candidate, rankings: list[Ranking]) -> Comparison:
@@ -49,9 +35,10 @@ def compare(one: Candidate, other: Candidate, rankings: list[Ranking]) -> Compar
     tokens = _tokens_ratio(*sides)
     timed = _step_ratio(*sides)
     if not (one.grows or other.grows):
-        return Comparison(tokens, timed, product(tokens, _inverse(timed)))
-    step, speed = _varying(*sides)
-    return Comparison(tokens, product(step, relative(timed)), product(speed, relative(timed)))
+        speed = product(tokens, _inverse(timed))
+        return Comparison(tokens_per_step=tokens, step_ms=timed, speed=speed)
+    step, speed = (product(each, relative(timed)) for each in _varying(*sides))
+    return Comparison(tokens_per_step=tokens, step_ms=step, speed=speed)
 
 
 @dataclass(frozen=True)
@@ -69,7 +56,7 @@ class _Side:
 
     @classmethod
     def of(cls, candidate: Candidate, ranking: Ranking) -> _Side:
-        """Of a fixed tree, as the traces have it; of growing ones nothing yet."""
+        """A side with the tokens of a fixed tree, as the traces have them; of growing ones none."""
         tokens = None if candidate.grows else ranking.evidence.samples(candidate.tree)
         return cls(candidate, ranking, tokens, None, [float(ranking.evidence.num_prompts)])
 

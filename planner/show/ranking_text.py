@@ -1,0 +1,146 @@
+"""What a plan was chosen from, and why it is the best: a table and a few sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..documents.estimate import Estimate
+from ..plans.alternatives import Alternative, Comparison
+from ..plans.plan import MadeFrom, Plan
+from .tables import Shown, table
+from .words import percent
+
+GROWN = (
+    "Nodes and depth with a digit behind the point are averages: there every step grows a tree of "
+    "its own.  Such settings are graded crosswise, chosen on one half of the recorded texts and "
+    "played on the other, against a fixed tree."
+)
+
+
+def ranking(plan: Plan) -> list[Shown]:
+    """The best of each verifier and of each solver, and why the first of them is the first.
+
+    Nothing for a plan that does not say what it was chosen from.
+    """
+    origin = plan.made_from
+    if origin is None or not origin.alternatives:
+        return []
+    title = (
+        f"{plan.sampling}: best of {origin.num_candidates} candidate plans at batch "
+        f"{origin.batch_size}, context {origin.context}, by verifier and by solver"
+    )
+    headings = ["verifier", "solver", "nodes", "depth", "tokens per step", "step, ms", "speedup"]
+    rows = table(title, headings, map(_row, origin.alternatives), num_left=2)
+    return [rows, "\n".join(reasons(plan, origin))]
+
+
+def reasons(plan: Plan, origin: MadeFrom) -> list[str]:
+    """Sentences: against not speculating, another verifier, another solver; what is proven."""
+    best, *others = origin.alternatives
+    drafting = [one for one in others if one.speculates]
+    proven = _proven(plan, origin)
+    if best.speculates:
+        lines = [_why(best, plan), *_against_others(best, drafting), *proven]
+    else:
+        lines = ["Not speculating is the fastest.", *map(_in_vain(plan), drafting[:1]), *proven]
+    return [*lines, GROWN] if any(one.grows for one in origin.alternatives) else lines
+
+
+def _why(best: Alternative, plan: Plan) -> str:
+    return (
+        f"{best.verifier} with {_shape(best)} is the fastest: {best.tokens_per_step} tokens per "
+        f"step, in {_longer(best, plan):.2f} times the time of one token alone: speedup "
+        f"{best.speedup} against not speculating{_verdict(best.speedup)}."
+    )
+
+
+def _in_vain(plan: Plan) -> Callable[[Alternative], str]:
+    def words(other: Alternative) -> str:
+        what = "of those that do" if other.grows else "tree"
+        return (
+            f"The best {what}, {other.verifier} with {_shape(other)}, emits "
+            f"{other.tokens_per_step} tokens per step, but in {_longer(other, plan):.2f} times the "
+            f"time of one token alone: speedup {other.speedup}{_verdict(other.speedup)}."
+        )
+
+    return words
+
+
+def _longer(one: Alternative, plan: Plan) -> float:
+    """Its step over one token of the target alone."""
+    return one.step_ms.value / plan.predicted.autoregressive_ms.value if plan.predicted else 1.0
+
+
+def _against_others(best: Alternative, others: list[Alternative]) -> list[str]:
+    """The best under another verifier, of another solver, and, beside growing trees, fixed."""
+    same = f"the best of another solver under {best.verifier}"
+    rivals = [
+        ("", next((one for one in others if one.verifier != best.verifier), None)),
+        (same, next((one for one in others if _is_rival(one, best)), None)),
+    ]
+    if best.grows:
+        rivals += [("the best fixed tree", next((one for one in others if not one.grows), None))]
+    told: list[Alternative] = []
+    lines = []
+    for name, rival in rivals:
+        if rival is not None and rival not in told and rival.plan_against_it is not None:
+            told.append(rival)
+            lines.append(_against(rival, rival.plan_against_it, name or rival.verifier))
+    return lines
+
+
+def _is_rival(one: Alternative, best: Alternative) -> bool:
+    return one.verifier == best.verifier and one.solver != best.solver
+
+
+def _against(other: Alternative, ratio: Comparison, name: str) -> str:
+    return (
+        f"Against {name} ({_shape(other)}) it emits "
+        f"{_change(ratio.tokens_per_step, 'more tokens', 'fewer tokens', 'as many tokens')} per "
+        f"step, and the step takes {_change(ratio.step_ms, 'longer', 'less', 'as long')}: "
+        f"{_change(ratio.speed, 'faster', 'slower', 'equally fast')}{_verdict(ratio.speed)}."
+    )
+
+
+def _proven(plan: Plan, origin: MadeFrom) -> list[str]:
+    """The certificate; not speculating is the same under every verifier, so there it is of all."""
+    gap = plan.predicted.optimality_gap if plan.predicted else None
+    if gap is None:
+        return []
+    verifiers = {one.verifier for one in origin.alternatives}
+    who = plan.verifier if plan.speculates or len(verifiers) == 1 else "any verifier"
+    where = "as it is inside this tree" if plan.speculates else "averaged over all positions"
+    faster = "faster" if gap < 0.0005 else f"more than {percent(gap)} faster"
+    return [
+        f"Proven, for {who}'s acceptance {where} and the measured costs: no static tree of up to "
+        f"{origin.max_nodes} nodes and {origin.max_depth} levels is {faster}."
+    ]
+
+
+def _row(one: Alternative) -> list[str]:
+    names = [one.verifier, one.solver] if one.speculates else ["do not speculate", ""]
+    form = "{:.1f}" if one.grows else "{:.0f}"
+    sizes = [form.format(one.nodes), form.format(one.depth)]
+    return [*names, *sizes, str(one.tokens_per_step), f"{one.step_ms.value:.2f}", str(one.speedup)]
+
+
+def _shape(one: Alternative) -> str:
+    if one.grows:
+        return (
+            f"{one.solver}'s growing trees of {one.nodes:.1f} nodes, depth {one.depth:.1f} on "
+            "average"
+        )
+    return f"{one.solver}'s tree of {one.nodes:.0f} nodes, depth {one.depth:.0f}"
+
+
+def _change(ratio: Estimate, more: str, less: str, same: str) -> str:
+    """1.2 % more [-0.3, +2.7]"""
+    change, low, high = (bound - 1 for bound in (ratio.value, ratio.low, ratio.high))
+    if max(abs(low), abs(high)) < 0.0005:
+        return same
+    span = f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+    return f"{percent(abs(change))} {more if change >= 0 else less} {span}"
+
+
+def _verdict(ratio: Estimate) -> str:
+    return ", within the noise" if ratio.low <= 1 <= ratio.high else ""
