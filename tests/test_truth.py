@@ -1,6 +1,7 @@
 """What a plan predicts is what is then measured: on table models, where only chance differs."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,37 +31,39 @@ def pair() -> tuple[TableModel, TableModel]:
     return TableModel(target, name="target"), TableModel(0.6 * target + noise, name="draft")
 
 
-@pytest.fixture(scope="module")
-def profile():
+@cache
+def profile(num_prompts):
     rng = np.random.default_rng(0)
     settings = Settings(
         samplings=(Sampling(temperature=0.0), Sampling(temperature=1.0)),
         contexts=(4,), max_nodes=8, num_tokens=NUM_TOKENS, num_ranks=4, repeats=2,
     )  # fmt: skip
-    return measure_profile(Pair(*pair()), rng.integers(V, size=(200, 4)).tolist(), settings)
+    return measure_profile(Pair(*pair()), rng.integers(V, size=(num_prompts, 4)).tolist(), settings)
 
 
 CASES = [(0.0, "topk"), (0.0, "rrsw"), *((1.0, verifier) for verifier in VERIFIERS)]
 
 
+@pytest.mark.parametrize("num_prompts", [60, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize(("temperature", "verifier"), CASES)
-def test_predicted_tokens_per_step_are_measured(profile, name, temperature, verifier):
+def test_predicted_tokens_per_step_are_measured(name, temperature, verifier, num_prompts):
     """Fresh prompts, the same lengths: within 5 standard errors of both sides together."""
     tree = TREES[name]
     if tree.num_children.max() > (VERIFIERS[verifier].max_children or V):
         pytest.skip("serves fewer children")
+    facts = profile(num_prompts)
     (entry,) = (
         each
-        for each in profile.acceptance
+        for each in facts.acceptance
         if (each.sampling.temperature, each.verifier) == (temperature, verifier)
     )
     plan = Plan(
         drafting={"kind": "tree", "parents": tree.parents.tolist()}, verifier=entry.verifier,
         sampling=entry.sampling,
     )  # fmt: skip
-    predicted = grade(tree, recorded(profile, entry), step_costs(profile)).tokens_per_step
-    prompts = np.random.default_rng(99).integers(V, size=(200, 4)).tolist()
+    predicted = grade(tree, recorded(facts, entry), step_costs(facts)).tokens_per_step
+    prompts = np.random.default_rng(99).integers(V, size=(num_prompts, 4)).tolist()
     report = decode_prompts(plan, *pair(), prompts, max_new_tokens=NUM_TOKENS)
     steps = np.array([len(each.tokens_by_step) for each in report.continuations])
     measured = report.measured.tokens_per_step
