@@ -6,23 +6,30 @@ RUN = $(VENV)/bin/python
 .PHONY: help setup demo test lint types unit soak notebooks train gpu clean
 
 help:
+	@echo "make setup   the virtual environment that the others run in"
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
 	@echo "make test    set up, lint, type-check and run every test"
 	@echo "make soak    statistical tests with many samples (minutes)"
+	@echo "make notebooks   run the notebooks again, and keep what they show"
 	@echo "make train   train the embedded pair again (about an hour)"
-	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton"
+	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton;"
+	@echo "             OUT=FOLDER takes the results"
+	@echo "make clean   remove what these have made"
 
 setup: $(VENV)/.installed
 
+# Python compiles what it imports; compiling all that is installed takes a minute more.
 $(VENV)/.installed: setup.cfg constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[test]"
+	$(VENV)/bin/pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
 	touch $@
 
 demo: setup
 	$(RUN) -m benchmarks.demo --output demo
 
-test: lint types unit
+# Types are checked beside the tests: that takes one core, and most of a minute.
+test: lint
+	@$(MAKE) --no-print-directory --jobs=2 types unit
 
 lint: setup
 	$(VENV)/bin/ruff check .
@@ -52,7 +59,8 @@ CARRIED = $(filter-out wheels/torch-% wheels/triton-%,$(wildcard wheels/*.whl))
 gpu:
 	@$(if $(CARRIED),$(PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade \
 		--target build/wheels $(CARRIED))
-	@PYTHONPATH=.:kernels:build/wheels:$$PYTHONPATH $(PYTHON) -m benchmarks.gpu
+	@PYTHONPATH=.:kernels:build/wheels:$$PYTHONPATH $(PYTHON) -m benchmarks.gpu \
+		$(if $(OUT),--output $(OUT)/gpu.json)
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info
