@@ -12,7 +12,8 @@ from typing import Protocol
 from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..plans.plan import Plan
-from .chains import HuggingFace, LlamaCpp
+from .hugging_face import HuggingFace
+from .llamacpp import LlamaCpp
 from .paths import Paths
 from .sglang import Sglang, SglangAdaptive, SglangTimes
 from .task import Export, Task

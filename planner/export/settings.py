@@ -28,6 +28,17 @@ def as_json(content: Mapping[str, Any] | Sequence[Any]) -> str:
     return json.dumps(content) + "\n"
 
 
+def as_yaml(content: Mapping[str, Mapping[str, Any]]) -> str:
+    """Sections of settings, in their order, without those that are empty or None."""
+    import yaml  # type: ignore[import-untyped]
+
+    filled = {
+        name: {key: value for key, value in section.items() if value not in (None, {})}
+        for name, section in content.items()
+    }
+    return str(yaml.safe_dump(filled, sort_keys=False))
+
+
 def as_flags(flags: Mapping[str, str | int | float | None]) -> str:
     """`--name value ...` on one line, as a shell reads it, without those that are None."""
     given = (f"--{name} {quote(str(value))}" for name, value in flags.items() if value is not None)

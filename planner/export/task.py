@@ -145,7 +145,7 @@ class Task:
             there = {each.verifier for each in self.profile.acceptance if each.sampling == sampling}
             raise PlannerError(
                 f"profile: holds the acceptance of {', '.join(sorted(there))} at {sampling}, "
-                f"expected {' or '.join(dict.fromkeys(map(self._rule, ways)))}, by which "
+                f"expected {' or '.join(dict.fromkeys(map(self._verifier, ways)))}, by which "
                 f"{self.engine} verifies; profile again"
             )
         choices = [self._best(way, batch_size) for way in known]
@@ -153,33 +153,37 @@ class Task:
 
     def _best(self, way: Way, batch_size: int) -> Choice:
         assert self.profile is not None
-        rule = self._rule(way)
+        verifier = self._verifier(way)
         question = Question(
             solver=way.solver,
-            verifier=rule,
+            verifier=verifier,
             sampling=self.plan.sampling,
             batch_size=batch_size,
             context=self.context,
         )
         candidates = rank_candidates(self.profile, question)
-        costs = step_costs(self.profile, verifier=rule, batch_size=batch_size, context=self.context)
+        costs = step_costs(
+            self.profile, verifier=verifier, batch_size=batch_size, context=self.context
+        )
         possible = (c for c in candidates if not c.speculates or way.takes(c.drafting))
         timed = [each for each in (way.timed(c, costs) for c in possible) if each is not None]
         best = max(timed, key=lambda each: each.tokens_per_ms)  # of equals the first
         return Choice(way, self._plan(way, best.drafting, best.predicted))
 
-    def _rule(self, way: Way) -> str:
+    def _verifier(self, way: Way) -> str:
         return verifier_at(way.verifier, self.plan.sampling).name
 
     def _is_known(self, way: Way) -> bool:
         """Did the profile measure what this way is graded by?"""
         assert self.profile is not None
-        sampling, rule = self.plan.sampling, self._rule(way)
+        sampling, verifier = self.plan.sampling, self._verifier(way)
         if way.grows:
-            replays = replays_of(self.profile, sampling, rule)
+            replays = replays_of(self.profile, sampling, verifier)
             if replays is None or replays.num_texts < 2:
                 return False
-        return any((e.sampling, e.verifier) == (sampling, rule) for e in self.profile.acceptance)
+        return any(
+            (e.sampling, e.verifier) == (sampling, verifier) for e in self.profile.acceptance
+        )
 
     def _as_it_is(self, ways: Sequence[Way]) -> Choice:
         drafting, verifier = self.plan.drafting, self.plan.verifier

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from ..documents.tree import Tree
 from .settings import (
     HEADS_NOTE,
     Schedule,
+    as_yaml,
     one_length,
     ranges,
 )
@@ -38,7 +36,7 @@ class TensorRT:
             "draft_len_schedule": lengths,
             "speculative_model": task.draft_model,
         }
-        return Export(as_yaml(config), choice.plan, tuple(notes))
+        return Export(as_yaml({"speculative_config": config}), choice.plan, tuple(notes))
 
 
 class TensorRTTree:
@@ -61,7 +59,7 @@ class TensorRTTree:
             "predicted is one tree of these numbers for all steps; TensorRT-LLM chooses its nodes "
             "anew in every step; a draft model of its own drafts chains there: export to trtllm",
         ]
-        return Export(as_yaml(config), choice.plan, tuple(notes))
+        return Export(as_yaml({"speculative_config": config}), choice.plan, tuple(notes))
 
 
 def by_upper_bound(schedule: Schedule) -> dict[int, int]:
@@ -76,15 +74,3 @@ def by_upper_bound(schedule: Schedule) -> dict[int, int]:
 def least_width(tree: Tree) -> int:
     """The least top-k that TensorRT-LLM takes for it: nodes <= top-k times depth."""
     return max(int(tree.num_children.max()), -(-(tree.num_nodes - 1) // tree.depth))
-
-
-def as_yaml(config: Mapping[str, object]) -> str:
-    """`speculative_config` without what is empty or None; values as in JSON, which YAML reads."""
-    lines = ["speculative_config:"]
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            if value:
-                lines += [f"  {name}:", *(f"    {key}: {each}" for key, each in value.items())]
-        elif value is not None:
-            lines.append(f"  {name}: {json.dumps(value)}")
-    return "\n".join(lines) + "\n"

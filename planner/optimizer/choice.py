@@ -244,11 +244,19 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -
             f"verifier: got {verifier!r}, which cannot serve trees that grow while they are "
             f"drafted (solver {solver!r}); choose one of {', '.join(growing)}, or another solver"
         )
+    recorded = [name for name in growing if sampling.is_greedy or VERIFIERS[name].recorded_as]
+    if verifier != "auto" and verifier not in recorded:
+        return (
+            f"verifier: got {verifier!r}, of which no trees are recorded at {sampling}, so that "
+            f"none that grow are planned (solver {solver!r}); choose verifier "
+            f"{' or '.join(recorded)}, or another solver"
+        )
     there = sorted({entry.verifier for entry in profile.replays if entry.sampling == sampling})
     return (
         f"solver: got {solver!r}, but at {sampling} the profile holds no recorded trees of "
         f"{'any verifier' if verifier == 'auto' else repr(verifier)}"
-        f"{f' (of {there} only)' if there else ''}; profile again, or choose another solver"
+        f"{f' (of {there} only)' if there else ''}; profile again with --num-replayed of 2 or "
+        "more, or choose another solver"
     )
 
 

@@ -65,6 +65,7 @@ class RecursiveRejection(Distinct):
     name = "rrsw"
     summary = "recursive rejection, without replacement (Sequoia)"
     plain_with_one_child = True
+    recorded_as = "rrsw"
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """Try each child on what the earlier ones left of p and q; see `Verifier.verify`."""

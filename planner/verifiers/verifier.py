@@ -108,7 +108,8 @@ class Verifier:
     plain_with_one_child: ClassVar[bool] = False
     """Is it plain speculative sampling (`chain`) where no node has two children?"""
     recorded_as: ClassVar[str | None] = None
-    """The verifier whose recorded trees serve this one too; None: its own."""
+    """The verifier whose trees the profiler records, which serve this one too; None: none are
+    recorded for this one, unless decoding is greedy."""
 
     @property
     def distinct(self) -> bool:

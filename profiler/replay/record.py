@@ -57,8 +57,9 @@ class Width:
 
 
 def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
-    """Whose trees are recorded under `sampling`, by default."""
-    return (verifier_at("rrsw", sampling).name,)
+    """The verifiers whose trees are recorded under `sampling`, for themselves and for others."""
+    recorded = (each.recorded_as for each in VERIFIERS.values() if each.recorded_as)
+    return tuple(dict.fromkeys(verifier_at(name, sampling).name for name in recorded))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import ast
 
 import numpy as np
 import pytest
+import yaml
 
 from planner import Tree
 from planner.estimates.law import AcceptanceLaw
@@ -11,11 +12,11 @@ from planner.export import sglang, trtllm
 from planner.export.settings import (
     as_flags,
     as_json,
+    as_yaml,
     by_position,
     ranges,
     rank_paths,
 )
-from planner.export.trtllm import as_yaml
 
 #     0
 #    / \
@@ -107,8 +108,7 @@ def test_flags_that_a_shell_would_take_apart_are_quoted():
 
 
 def test_yaml_is_what_a_yaml_reader_reads():
-    yaml = pytest.importorskip("yaml")
     config = {"a": "x: y", "on": True, "n": 3, "none": None, "empty": {}, "by": {1: 4, 8: 2}}
     expected = {"a": "x: y", "on": True, "n": 3, "by": {1: 4, 8: 2}}
-    read = yaml.safe_load(as_yaml(config))["speculative_config"]
+    read = yaml.safe_load(as_yaml({"speculative_config": config}))["speculative_config"]
     assert {str(key) if key is not True else "on": value for key, value in read.items()} == expected

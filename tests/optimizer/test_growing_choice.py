@@ -350,7 +350,22 @@ def test_a_profile_without_recorded_trees_says_so():
         solve(bare, solver="dyspec")
     with pytest.raises(PlannerError, match="'kseq', which cannot serve trees that grow"):
         solve(bare, solver="dyspec", verifier="kseq")
+    with pytest.raises(PlannerError, match="profile again with --num-replayed of 2 or more"):
+        solve(bare, solver="grown", verifier="rrsw")
     assert not solve(bare).grows
+
+
+@pytest.mark.parametrize("verifier", ["rrs", "naive", "topk"])
+@pytest.mark.parametrize("has_trees", [True, False])
+def test_what_no_profile_records_is_not_advised(verifier, has_trees):
+    """Profiling again would record trees of rrsw alone."""
+    profile = made(entries=[random_traces(0, verifier), random_traces(1, "rrsw")])
+    if has_trees:
+        profile = in_profile(profile, made_up(0, lengths=(70, 50)))
+    with pytest.raises(PlannerError, match="choose verifier chain or rrsw, or another") as caught:
+        solve(profile, solver="grown", verifier=verifier)
+    assert "profile again" not in str(caught.value)
+    assert not solve(profile, verifier=verifier).grows
 
 
 def test_growing_trees_are_compared_on_the_same_texts(growing):
