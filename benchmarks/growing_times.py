@@ -30,11 +30,12 @@ from planner.policies import (
 )
 from planner.verifiers import GREEDY_VERIFIER
 from profiler import ScoringHead, discard_pieces
-from profiler.heads import HeadSettings, make_head
+from profiler.head_making import HeadSettings, make_head
 from runtime import Decoder
 from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
 from runtime.language_model import LanguageModel
+from runtime.pair import Pair
 
 from .race import Lap, Race
 from .regret_times import (
@@ -179,7 +180,7 @@ def head_of_pair(
     sampling = Sampling(temperature=temperature)
     if not path.exists():
         prompts = load_prompts("profile")
-        head, card = make_head(target, draft, prompts, HeadSettings(sampling), output=path)
+        head, card = make_head(Pair(target, draft), prompts, HeadSettings(sampling), output=path)
         save_head(head, card, path)
         discard_pieces(path)
     file = HeadFile(file=path.name, sha256=file_sha256(path))

@@ -36,9 +36,9 @@ from planner.verifiers import GREEDY_VERIFIER, VERIFIERS
 from profiler import Pair, discard_pieces
 from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, trace_texts
 from profiler.journal import Journal, Piece
-from profiler.texts import Written
 from runtime import HuggingFaceModel, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
+from runtime.written import Written
 
 from .marks import add_outputs, publish
 

@@ -4,7 +4,7 @@ from runtime.pair import Pair
 
 from .journal import discard_pieces
 from .measure import ScoringHead, measure_profile
-from .settings import QUICK, THOROUGH, Settings
+from .profile_settings import QUICK, THOROUGH, Settings
 
 __all__ = [
     "QUICK",

@@ -13,10 +13,11 @@ from planner.documents.sampling import Sampling
 from planner.verifiers import VERIFIERS, verifier_at
 from runtime.pair import Pair
 from runtime.sampling import distribution
+from runtime.written import Written
 
 from .journal import Piece
 from .optimum import Optimum
-from .texts import Written, sample_continuations
+from .target_texts import sample_continuations
 from .traces import Traces, traced
 
 

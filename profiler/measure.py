@@ -21,15 +21,15 @@ from planner.documents.version import WRITTEN_BY
 from runtime.heads import AcceptanceHead
 from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
+from runtime.written import Written
 
 from .acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
 from .code import measured_by
 from .journal import Journal, Piece
 from .optimum import optimal_entries
-from .progress import Progress
+from .profile_settings import Extent, Settings, fitted
+from .progress_bar import Progress
 from .replay.record import Recording, record_replays, replay_entry, replayed_verifiers
-from .settings import Extent, Settings, fitted
-from .texts import Written
 from .times.cost_grid import CostGrid
 from .times.growing import chain_sizes, powers_of_two
 from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps

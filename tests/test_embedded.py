@@ -22,9 +22,10 @@ from runtime.embedded.shape import Shape
 from runtime.embedded.training import corpus
 from runtime.embedded.training.distil import distillation_loss, next_token_loss, write_texts
 from runtime.embedded.training.evaluate import perplexity
-from runtime.embedded.training.fit import Batches, Checkpoint, fit
+from runtime.embedded.training.fit import Batches, fit
 from runtime.embedded.training.recipe import RECIPES, Phase, Training
 from runtime.embedded.training.train import main as train_main
+from runtime.resumable import Checkpoint
 
 FOLDER = Path(runtime.embedded.__file__).parent
 TINY = Shape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=40)

@@ -102,17 +102,17 @@ def command(
     import torch
 
     from profiler import QUICK, THOROUGH, Pair, Settings, discard_pieces, measure_profile
-    from profiler.settings import shortened
+    from profiler.profile_settings import shortened
 
     from ..documents.arrays import check_place
     from ..documents.sampling import Sampling
-    from .heads import scoring_heads
     from .models import (
         is_embedded,
         load_named,
         load_tokenizer_of,
         pair_names,
     )
+    from .named_heads import scoring_heads
     from .texts import prompt_ids
 
     if output is not None:

@@ -46,7 +46,7 @@ def command(
     from ..show.progress import watched
     from ..show.thresholds import priced_thresholds
     from ..show.words import summary
-    from .heads import head_beside
+    from .named_heads import head_beside
 
     with watched("plans") as doing:
         plan = solve(

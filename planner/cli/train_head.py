@@ -105,8 +105,8 @@ def command(
     """
     import torch
 
-    from profiler import discard_pieces
-    from profiler.heads import HeadSettings, make_head
+    from profiler import Pair, discard_pieces
+    from profiler.head_making import HeadSettings, make_head
     from runtime.heads import file_sha256, save_head
 
     from ..documents.sampling import Sampling
@@ -137,9 +137,10 @@ def command(
     names = pair_names(target, draft)
     tokenizer = load_tokenizer_of(names[0])
     ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
-    models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
+    pair = Pair(*(load_named(name, device=device, dtype=dtype, attention=attention)
+                  for name in names))  # fmt: skip
     try:
-        head, card = make_head(models[0], models[1], ids, settings, output=output, report_line=say)
+        head, card = make_head(pair, ids, settings, output=output, report_line=say)
     except KeyboardInterrupt:
         say("\nwhat was done is kept: the same command continues from there")
         raise

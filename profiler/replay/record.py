@@ -27,10 +27,10 @@ from runtime.language_model import HiddenModel, LanguageModel
 from runtime.pair import Pair
 from runtime.randomness import Source, seeded_source
 from runtime.sampling import distribution
+from runtime.written import Written
 
 from ..acceptance import distributions_along
 from ..journal import Piece
-from ..texts import Written
 from .chances import Chances
 
 EXPANDED_AT_ONCE = 2

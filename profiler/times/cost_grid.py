@@ -8,7 +8,7 @@ from planner.documents.tree import Tree
 from planner.verifiers import VERIFIERS
 
 from .growing import NUM_CANDIDATES, chain_sizes
-from .shapes import bush, grid, typical_tree
+from .timed_trees import bush, grid, typical_tree
 
 EVERY_SIZE = 64
 """Up to here no tree size is left out: matrix kernels work in tiles, so that 12 nodes can be

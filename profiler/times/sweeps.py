@@ -29,7 +29,7 @@ from ..journal import Journal, Piece
 from .cost_grid import CostGrid
 from .growing import CHAINS, TREES, Growing, Shown, growing_kinds
 from .pace import at_one_pace, curve
-from .shapes import broom, bush
+from .timed_trees import broom, bush
 
 LONE_ROOT = Tree([-1])
 WARM_UP_MS = 300.0

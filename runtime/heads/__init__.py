@@ -1,34 +1,31 @@
 """Acceptance heads (SpecDec++): data, training, evaluation, and the file that keeps them."""
 
-from .chains import score_text
-from .data import (
-    LabelledText,
-    checked_pair,
-    hidden_size_of,
-    label_texts,
-)
-from .evaluation import evaluate
-from .head import AcceptanceHead
-from .storage import (
+from ..resumable import Checkpoint
+from .acceptance_head import AcceptanceHead
+from .head_file import (
     file_sha256,
     load_card,
     load_head,
     save_head,
     weights_sha256,
 )
-from .training import (
-    Checkpoint,
+from .head_training import (
     learning_rate_for,
     num_steps_of,
     thinned,
     train,
+)
+from .head_trial import evaluate
+from .labelled_texts import (
+    LabelledText,
+    hidden_size_of,
+    label_texts,
 )
 
 __all__ = [
     "AcceptanceHead",
     "Checkpoint",
     "LabelledText",
-    "checked_pair",
     "evaluate",
     "file_sha256",
     "hidden_size_of",
@@ -38,7 +35,6 @@ __all__ = [
     "load_head",
     "num_steps_of",
     "save_head",
-    "score_text",
     "thinned",
     "train",
     "weights_sha256",

@@ -13,7 +13,7 @@ from planner import PlannerError, load
 from planner.cli import main
 from planner.documents.sampling import Sampling
 from profiler import THOROUGH, Pair, Settings
-from profiler.settings import fitted, shortened
+from profiler.profile_settings import fitted, shortened
 from runtime import TableModel
 
 WARM = (Sampling(temperature=1.0),)

@@ -15,15 +15,15 @@ from profiler import code as code_module
 from profiler import measure as measure_module
 from profiler.code import measured_by
 from profiler.journal import Journal
-from profiler.texts import one_by_one, sample_continuations
+from profiler.target_texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
-from profiler.times.shapes import broom, grid, typical_tree
 from profiler.times.sweeps import (
     NUM_ALONE,
     NUM_SMALL,
     CostRounds,
     CostSweeps,
 )
+from profiler.times.timed_trees import broom, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
 

@@ -17,8 +17,9 @@ from planner.replay.replays import Played, replays_of
 from planner.verifiers import VERIFIERS
 from profiler import Pair, Settings, measure_profile
 from profiler.replay.record import Recording, Width, record_replays
-from profiler.texts import Written, sample_continuations
+from profiler.target_texts import sample_continuations
 from runtime.randomness import TorchSource
+from runtime.written import Written
 
 from .test_replays import GREEDY, SAMPLING, table
 

@@ -16,11 +16,12 @@ from planner.policies import StoppingDrafting
 from planner.replay.replays import replays_of
 from profiler import Pair, ScoringHead, Settings, measure_profile
 from profiler.replay.record import Width
-from profiler.texts import sample_continuations
+from profiler.target_texts import sample_continuations
 from runtime.heads import AcceptanceHead
-from runtime.heads.chains import chains_along
-from runtime.heads.stopping import threshold_counts
+from runtime.heads.drafted_chains import chains_along
+from runtime.heads.stopping_counts import threshold_counts
 from runtime.randomness import seeded_source
+from runtime.written import Written
 from tests.runtime.heads_factory import (
     agreeing_pair,
     random_texts,
@@ -77,7 +78,7 @@ def chains_of_texts():
     texts = sample_continuations(target, PROMPTS, GREEDY, SETTINGS.num_tokens, seed=0)
     for prompt, text in zip(PROMPTS, texts, strict=True):
         yield chains_along(
-            target, draft, opinionated_head(), prompt, text, GREEDY,
+            Pair(target, draft), opinionated_head(), Written(prompt, text), GREEDY,
             depth=DEPTH, source=seeded_source(0, torch.device("cpu")),
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from planner.documents.head_card import HeadShape, HeadTraining
 from planner.documents.sampling import Sampling
 from runtime.heads import LabelledText, label_texts
 from runtime.models import HuggingFaceModel
+from runtime.pair import Pair
 from runtime.table import TableModel
 from tests.runtime.small_models import VOCABULARY, small_model
 
@@ -49,7 +50,7 @@ def random_texts(count: int = 6, *, seed: int = 0) -> tuple[list[list[int]], lis
 
 
 def labelled(count: int = 6, sampling: Sampling = WARM) -> list[LabelledText]:
-    return label_texts(*small_pair(), *random_texts(count), sampling, seed=3)
+    return label_texts(Pair(*small_pair()), *random_texts(count), sampling, seed=3)
 
 
 def shape(hidden_size: int = 32, depth: int = 2) -> HeadShape:

@@ -22,15 +22,13 @@ from runtime import (
     distribution,
 )
 from runtime.heads import (
-    checked_pair,
     hidden_size_of,
     label_texts,
-    score_text,
 )
-from runtime.heads.data import hidden_behind_text, training_rows
-from runtime.heads.head import AcceptanceHead
+from runtime.heads.labelled_texts import hidden_behind_text, training_rows
 from runtime.language_model import HiddenModel
 from runtime.models import HuggingFaceModel
+from runtime.pair import Pair
 from runtime.table import TableModel
 from tests.runtime.exact_source import law
 from tests.runtime.heads_factory import (
@@ -38,7 +36,6 @@ from tests.runtime.heads_factory import (
     attention_of,
     labelled,
     random_texts,
-    shape,
     small_pair,
     table,
 )
@@ -102,7 +99,7 @@ def test_a_label_is_the_chance_that_a_decoding_step_accepts_the_token():
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
     prompts, responses = [[1, 0], [2]], [[3, 1, 4, 0], [2, 2, 0, 1, 3]]
     chain = FixedTree(Tree([-1, 0]))
-    for text in label_texts(target, draft, prompts, responses, sampling, seed=2):
+    for text in label_texts(Pair(target, draft), prompts, responses, sampling, seed=2):
         for place, (token, label) in enumerate(zip(text.drafts, text.labels, strict=True)):
             before = [*text.prompt, *text.response[:place].tolist()]
 
@@ -124,7 +121,7 @@ def test_drafted_tokens_follow_the_draft():
     """Chi-square at level 1e-5 over 20,000 tokens of a draft that forgets everything."""
     target, draft = table(6, seed=0, order=0), table(6, seed=1, order=0)
     sampling = Sampling(temperature=0.9)
-    texts = label_texts(target, draft, [[0]] * 1000, [[0] * 20] * 1000, sampling, seed=0)
+    texts = label_texts(Pair(target, draft), [[0]] * 1000, [[0] * 20] * 1000, sampling, seed=0)
     drafts, labels = (np.concatenate([getattr(t, x) for t in texts]) for x in ("drafts", "labels"))
     p, q = (distribution(model._table[0], sampling).numpy() for model in (target, draft))
     expected = 20_000 * q
@@ -146,7 +143,7 @@ def test_at_temperature_0_a_token_is_accepted_if_both_models_find_it_likeliest()
 
 def test_a_seed_decides_the_drafted_tokens():
     pair, texts = small_pair(), random_texts()
-    one, same, other = (label_texts(*pair, *texts, WARM, seed=seed) for seed in (3, 3, 4))
+    one, same, other = (label_texts(Pair(*pair), *texts, WARM, seed=seed) for seed in (3, 3, 4))
     assert all((a.drafts == b.drafts).all() for a, b in zip(one, same, strict=True))
     assert any((a.drafts != b.drafts).any() for a, b in zip(one, other, strict=True))
 
@@ -175,7 +172,7 @@ def test_hidden_states_are_what_the_output_layer_reads(family):
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
 def test_a_drafted_token_is_read_behind_the_targets_own_text(family):
     target, draft = small_pair(family)
-    for text in label_texts(target, draft, *random_texts(4), WARM, seed=0):
+    for text in label_texts(Pair(target, draft), *random_texts(4), WARM, seed=0):
         hidden = hidden_behind_text(draft, text)
         for place, token in enumerate(text.drafts.tolist()):
             read = [*text.prompt, *text.response[:place].tolist(), token]
@@ -198,7 +195,7 @@ def test_mixed_rows_are_the_drafted_tokens_of_one_mixed_text(mix):
 
 def test_the_mixed_share_is_the_targets():
     draft, rng = table(6, seed=1), np.random.default_rng(0)
-    texts = label_texts(table(6, seed=0), draft, [[0]] * 400, [[1] * 20] * 400, WARM, seed=0)
+    texts = label_texts(Pair(table(6, seed=0), draft), [[0]] * 400, [[1] * 20] * 400, WARM, seed=0)
     learned = sum(len(training_rows(draft, text, 0.15, rng)[1]) for text in texts)
     deviation = (8000 * 0.15 * 0.85) ** 0.5
     assert 8000 - learned == pytest.approx(1200, abs=5 * deviation)
@@ -212,24 +209,13 @@ def test_without_mixing_every_drafted_token_is_learned_from():
     assert labels.tolist() == text.labels.tolist()
 
 
-def test_a_text_is_scored_token_by_token():
-    _, draft = small_pair()
-    head = AcceptanceHead(shape())
-    torch.nn.init.normal_(head.output.weight)
-    prompt, text = [3, 4], [5, 9, 11, 2]
-    scores = score_text(head, draft, prompt, text)
-    for place in range(len(text)):
-        hidden = plain(draft, [*prompt, *text[: place + 1]]).hidden_states[-1][0, -1]
-        assert scores[place] == pytest.approx(float(head.scores(hidden)), abs=CLOSE)
-
-
 def test_a_draft_that_shows_nothing_or_speaks_otherwise_is_refused():
     target, draft = small_pair()
-    assert checked_pair(target, draft) is draft
+    assert Pair(target, draft).hidden_draft is draft
     assert isinstance(draft, HiddenModel)
     hidden_from_view = TableModel(torch.zeros(97, 97))
     assert not isinstance(hidden_from_view, HiddenModel)
     with pytest.raises(PlannerError, match="does not show its hidden states"):
-        checked_pair(target, hidden_from_view)
+        _ = Pair(target, hidden_from_view).hidden_draft
     with pytest.raises(PlannerError, match="vocabulary of 5, expected 97"):
-        checked_pair(target, table(5, seed=0))
+        Pair(target, table(5, seed=0))

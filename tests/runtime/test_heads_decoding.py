@@ -9,12 +9,14 @@ from planner import Plan, PlannerError
 from planner.documents.head_card import HeadFile
 from planner.documents.sampling import Sampling
 from planner.policies import StoppingDrafting
-from profiler.heads import HeadSettings, make_head
+from profiler.head_making import HeadSettings, make_head
 from runtime import Decoder
 from runtime.heads import file_sha256, save_head
-from runtime.heads.chains import chains_along
-from runtime.heads.stopping import threshold_counts
+from runtime.heads.drafted_chains import chains_along
+from runtime.heads.stopping_counts import threshold_counts
+from runtime.pair import Pair
 from runtime.randomness import seeded_source
+from runtime.written import Written
 from tests.runtime.heads_factory import agreeing_pair, random_texts
 
 GREEDY = Sampling(temperature=0)
@@ -30,7 +32,7 @@ def made(tmp_path_factory):
         sampling=GREEDY, num_texts=8, num_tokens=24, epochs=20, batch_size=2, reject_weight=1.0,
         mix=None,
     )  # fmt: skip
-    head, card = make_head(*agreeing_pair(), random_texts(8)[0], settings)
+    head, card = make_head(Pair(*agreeing_pair()), random_texts(8)[0], settings)
     save_head(head, card, folder / "head")
     return folder, head
 
@@ -58,7 +60,7 @@ def test_greedy_decoding_drafts_and_verifies_what_the_simulation_counts(made, ru
         measured = done.report.measured
         accepted = measured.num_tokens - measured.num_steps
         chains = chains_along(
-            target, draft, head, PROMPT, done.tokens, GREEDY,
+            Pair(target, draft), head, Written(PROMPT, done.tokens), GREEDY,
             depth=DEPTH, source=seeded_source(0, torch.device("cpu")),
         )  # fmt: skip
         counts = threshold_counts(chains, rule, [threshold], DEPTH)
@@ -93,4 +95,4 @@ def test_a_plan_whose_head_has_been_replaced_is_refused(made, tmp_path):
 def test_wrong_settings_are_refused_before_the_work(name, value):
     settings = HeadSettings(**({"sampling": GREEDY} | {name: value}))
     with pytest.raises(PlannerError, match=f"{name}: got"):
-        make_head(None, None, random_texts(8)[0], settings)
+        make_head(None, random_texts(8)[0], settings)

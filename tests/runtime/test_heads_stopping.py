@@ -18,16 +18,18 @@ from runtime import (
     distribution,
 )
 from runtime.heads import AcceptanceHead, label_texts
-from runtime.heads.chains import Chains, Factors, chains_along
-from runtime.heads.evaluation import (
+from runtime.heads.drafted_chains import Chains, Factors, chains_along
+from runtime.heads.head_trial import (
     MAX_DRAFTED,
     THRESHOLDS,
     binary_kl,
     evaluate,
     stopping_counts,
 )
-from runtime.heads.stopping import fixed_counts, threshold_counts
+from runtime.heads.stopping_counts import fixed_counts, threshold_counts
+from runtime.pair import Pair
 from runtime.randomness import seeded_source
+from runtime.written import Written
 from tests.runtime.exact_source import law
 from tests.runtime.heads_factory import (
     agreeing_pair,
@@ -143,7 +145,14 @@ def along_texts(target, draft, head, num_new: int, depth: int, count) -> tuple[f
     for text, chance in target_texts(target, num_new).items():
         outcomes = law(
             lambda rng, text=text: count(
-                chains_along(target, draft, head, PROMPT, text, SAMPLING, depth=depth, source=rng)
+                chains_along(
+                    Pair(target, draft),
+                    head,
+                    Written(PROMPT, text),
+                    SAMPLING,
+                    depth=depth,
+                    source=rng,
+                )
             )
         )
         for (discarded, verified), mass in outcomes.items():
@@ -267,8 +276,8 @@ def test_at_temperature_0_the_counts_are_the_sessions():
             discarded += record.num_nodes - 1 - len(record.path)
             verified += 1
         chains = chains_along(
-            target, draft, AcceptanceHead(shape()), [3, 4, 5], run.tokens[3:], sampling,
-            depth=5, source=rng,
+            Pair(target, draft), AcceptanceHead(shape()), Written([3, 4, 5], run.tokens[3:]),
+            sampling, depth=5, source=rng,
         )  # fmt: skip
         assert set(chains.accepted.tolist()) <= {0.0, 1.0}
         counts = fixed_counts(chains, [length])
@@ -292,7 +301,9 @@ def test_factors_are_of_the_draft_behind_the_text():
             return chosen[-1]
 
     sampling = Sampling(temperature=0.8, top_k=9)
-    chains = chains_along(target, draft, head, prompt, text, sampling, depth=3, source=Listening())
+    chains = chains_along(
+        Pair(target, draft), head, Written(prompt, text), sampling, depth=3, source=Listening()
+    )
 
     def looked_at(read):
         tokens, places = torch.tensor(read), torch.arange(len(read))
@@ -334,7 +345,7 @@ def evaluation():
     target, draft = small_pair()
     head, sampling = AcceptanceHead(shape(), reject_weight=6.0), Sampling(temperature=0.7)
     texts = labelled(8, sampling)
-    found = evaluate(head, target, draft, texts, sampling, mean_acceptance=0.3, seed=0)
+    found = evaluate(head, Pair(target, draft), texts, sampling, mean_acceptance=0.3, seed=0)
     return found, texts
 
 
@@ -354,9 +365,9 @@ def test_a_draft_that_is_the_target_is_always_accepted():
     """Nothing is discarded, and no number comes out infinite."""
     target, draft = agreeing_pair(noise=0)
     sampling = Sampling(temperature=1.0)
-    texts = label_texts(target, draft, *random_texts(4), sampling, seed=0)
+    texts = label_texts(Pair(target, draft), *random_texts(4), sampling, seed=0)
     head = AcceptanceHead(shape())
-    found = evaluate(head, target, draft, texts, sampling, mean_acceptance=1.0, seed=0)
+    found = evaluate(head, Pair(target, draft), texts, sampling, mean_acceptance=1.0, seed=0)
     assert {one.accepted for one in found.calibration} == {1.0}
     assert found.kl == pytest.approx(np.log(2))
     assert found.kl_constant == pytest.approx(-np.log(1 - 0.5 / 24))  # of 24 tokens
@@ -381,7 +392,7 @@ def test_a_head_that_says_one_thing_is_a_fixed_length():
     head = AcceptanceHead(shape())
     chains = [
         chains_along(
-            target, draft, head, text.prompt, text.response.tolist(), SAMPLING,
+            Pair(target, draft), head, Written(text.prompt, text.response.tolist()), SAMPLING,
             depth=MAX_DRAFTED, source=seeded_source(0, torch.device("cpu")),
         )
         for text in labelled(6, SAMPLING)

@@ -13,13 +13,14 @@ from safetensors.torch import save_file
 from planner import PlannerError
 from planner.documents.head_card import HeadCard
 from planner.documents.sampling import Sampling
-from profiler.heads import HeadSettings, make_head
+from profiler.head_making import HeadSettings, make_head
 from runtime.heads import (
     file_sha256,
     load_card,
     load_head,
     save_head,
 )
+from runtime.pair import Pair
 from tests.runtime.heads_factory import random_texts, small_pair
 
 SAMPLING = Sampling(temperature=0.7, top_k=20)
@@ -31,7 +32,7 @@ SETTINGS = HeadSettings(
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """(head, card, path of its file)."""
-    head, card = make_head(*small_pair(), random_texts(4)[0], SETTINGS)
+    head, card = make_head(Pair(*small_pair()), random_texts(4)[0], SETTINGS)
     path = tmp_path_factory.mktemp("made") / "head.safetensors"
     save_head(head, card, path)
     return head, card, path

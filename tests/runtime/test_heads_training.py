@@ -17,10 +17,10 @@ from runtime.heads import (
     thinned,
     train,
 )
-from runtime.heads.data import training_rows
-from runtime.heads.evaluation import binary_kl
-from runtime.heads.head import unweighted
-from runtime.heads.training import weighted_loss
+from runtime.heads.acceptance_head import unweighted
+from runtime.heads.head_training import weighted_loss
+from runtime.heads.head_trial import binary_kl
+from runtime.heads.labelled_texts import training_rows
 from tests.runtime.heads_factory import (
     labelled,
     shape,

@@ -1,23 +1,19 @@
-"""One training run: batches by step number, learning-rate schedule, checkpoints that resume.
+"""One training run of a language model: batches by step number, schedule, two optimizers.
 
-Every batch is a function of (seed, step), so that a run resumed from a checkpoint sees what the
-uninterrupted one would have seen and ends with the same weights.
+Every batch is a function of (seed, step), as `runtime.resumable` asks.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...resumable import Checkpoint, take_steps
 from .recipe import Phase, Training
 
 WARMUP_STEPS = 40
@@ -50,14 +46,6 @@ class Batches:
         return int(order[index]) * length + shift
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where a run leaves its state, and after how many steps it does so again."""
-
-    path: Path
-    every: int = 50
-
-
 def fit(
     model: nn.Module,
     loss: Loss,
@@ -75,39 +63,26 @@ def fit(
     Returns the loss of every step, in nats per token.
     """
     optimizers = _optimizers(model)
-    state = _load(checkpoint.path, model, optimizers)
-    losses: list[float] = state
-    model.train()
-    began, begun_at = time.monotonic(), len(losses)
-    for step, (phase, first_row) in enumerate(_steps(training.phases)):
-        if step < len(losses):
-            continue
-        if step == stop_after:
-            break
-        rate = training.learning_rate * _rate(step, training.num_steps)
+    plan = list(_steps(training.phases))
+
+    def step(number: int) -> float:
+        phase, first_row = plan[number]
         with torch.autocast("cpu", torch.bfloat16):
-            value = loss(model, batch(phase, first_row, step))
+            value = loss(model, batch(phase, first_row, number))
         value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = training.learning_rate * _rate(number, training.num_steps)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        losses.append(value.item())
-        if (step + 1) % checkpoint.every == 0 or step + 1 == training.num_steps:
-            _save(checkpoint.path, model, optimizers, losses)
-        if (step + 1) % 10 == 0:
-            pace = (time.monotonic() - began) / (step + 1 - begun_at)
-            recent = sum(losses[-10:]) / len(losses[-10:])
-            print(
-                f"{checkpoint.path.stem}: step {step + 1}/{training.num_steps}, "
-                f"loss {recent:.3f}, {pace:.2f} s per step",
-                file=sys.stderr,
-                flush=True,
-            )
-    model.eval()
-    return losses
+        return value.item()
+
+    checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
+    return take_steps(
+        model, optimizers, step,
+        num_steps=training.num_steps, checkpoint=checkpoint, stop_after=stop_after,
+    )  # fmt: skip
 
 
 def _steps(phases: tuple[Phase, ...]) -> Iterator[tuple[Phase, int]]:
@@ -145,30 +120,6 @@ def _optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
         ),
         torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.95), weight_decay=0.0),
     ]
-
-
-def _save(path: Path, model: nn.Module, optimizers: list, losses: list[float]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part")
-    torch.save(
-        {
-            "model": model.state_dict(),
-            "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-            "losses": losses,
-        },
-        temporary,
-    )
-    os.replace(temporary, path)
-
-
-def _load(path: Path, model: nn.Module, optimizers: list) -> list[float]:
-    if not path.exists():
-        return []
-    state = torch.load(path, weights_only=True)
-    model.load_state_dict(state["model"])
-    for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
-        optimizer.load_state_dict(saved)
-    return list(state["losses"])
 
 
 @lru_cache(maxsize=4)

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...resumable import Checkpoint
 from .. import DRAFT_DIRS, TARGET_DIR
 from . import corpus
 from .distil import (
@@ -35,7 +36,6 @@ from .distil import (
 from .fit import (
     Batch,
     Batches,
-    Checkpoint,
     Loss,
     fit,
 )
@@ -218,7 +218,7 @@ def _rounded(model: LlamaForCausalLM) -> LlamaForCausalLM:
 
 
 def _fit(model: nn.Module, loss: Loss, training: Training, batch: Batch, path: Path) -> None:
-    losses = fit(model, loss, training, batch=batch, checkpoint=Checkpoint(path))
+    losses = fit(model, loss, training, batch=batch, checkpoint=Checkpoint(path, every=50))
     _log(f"{path.stem}: {len(losses)} steps, final loss {np.mean(losses[-20:]):.3f}")
 
 

@@ -1,4 +1,4 @@
-"""From prompts to a trained acceptance head: texts, labels, training, trial; resumable."""
+"""A trained acceptance head, made from prompts: texts, labels, training, trial; resumable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from runtime.heads import (
     AcceptanceHead,
     Checkpoint,
     LabelledText,
-    checked_pair,
     evaluate,
     hidden_size_of,
     label_texts,
@@ -37,12 +36,13 @@ from runtime.heads import (
     weights_sha256,
 )
 from runtime.inputs import check_length, checked_prompt
-from runtime.language_model import HiddenModel, LanguageModel
+from runtime.language_model import HiddenModel
 from runtime.machine import describe_execution, describe_machine
+from runtime.pair import Pair
 
 from .code import measured_by
 from .journal import Journal, Piece
-from .texts import sample_continuations
+from .target_texts import sample_continuations
 
 TEXTS_AT_ONCE = 64
 """Texts that are written, labelled and kept together: what an interruption can cost."""
@@ -50,7 +50,7 @@ TEXTS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class HeadSettings:
-    """What to train, on how much, and how."""
+    """The head to train: on how much, and how."""
 
     sampling: Sampling
     num_texts: int = 512
@@ -77,15 +77,14 @@ class _Split:
 
 
 def make_head(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: Sequence[Sequence[int]],
     settings: HeadSettings,
     *,
     output: str | Path | None = None,
     report_line: Callable[[str], None] = lambda line: None,
 ) -> tuple[AcceptanceHead, HeadCard]:
-    """Train a head for `draft` beside `target` and try it on prompts that it has not seen.
+    """Train a head for the pair's draft and try it on prompts that it has not seen.
 
     prompts  token ids; the target continues them in turn until there are `num_texts` texts, at
              temperature 0 once each
@@ -93,17 +92,15 @@ def make_head(
              interrupted run with the same settings continues there and ends with the same head;
              once that is safely written, call `discard_pieces(output)`
 
-    Progress goes to stderr.  Raises PlannerError for settings outside their ranges, models that do
-    not share a vocabulary, fewer than two prompts, prompts that are empty, too long or outside the
-    vocabulary, and for training that diverges.
+    Progress goes to stderr.  Raises PlannerError for settings outside their ranges, a draft that
+    does not show its hidden states, fewer than two prompts, prompts that are empty, too long or
+    outside the vocabulary, and for training that diverges.
     """
     _check_settings(settings)
-    reading = checked_pair(target, draft)
-    checked = _checked(target, draft, prompts, settings)
-    identity = _identity(target, draft, checked, settings)
-    texts = _texts(
-        target, draft, checked, settings, Journal(output, identity, measured_by()), report_line
-    )
+    reading = pair.hidden_draft
+    checked = _checked(pair, prompts, settings)
+    identity = _identity(pair, checked, settings)
+    texts = _texts(pair, checked, settings, Journal(output, identity, measured_by()), report_line)
     split = _split(len(checked), settings)
     seen = [text for text in texts if text.prompt_index in set(split.training)]
     unseen = [text for text in texts if text.prompt_index in set(split.held_out)]
@@ -120,26 +117,26 @@ def make_head(
     report_line(f"trying the head on {len(unseen)} texts behind {len(split.held_out)} prompts")
     card = HeadCard(
         written_by=WRITTEN_BY,
-        target=target.info,
-        draft=draft.info,
+        target=pair.target.info,
+        draft=pair.draft.info,
         sampling=settings.sampling,
         shape=shape,
         training=training,
         data=_described(checked, seen, unseen, mean),
         losses=thinned(losses),
         evaluation=evaluate(
-            head, target, reading, unseen, settings.sampling,
+            head, pair, unseen, settings.sampling,
             mean_acceptance=mean, seed=settings.seed,
         ),
-        machine=describe_machine(target.device),
-        execution=describe_execution(draft),
+        machine=describe_machine(pair.target.device),
+        execution=describe_execution(pair.draft),
         weights_sha256=weights_sha256(head),
     )  # fmt: skip
     return head, card
 
 
 def _check_settings(settings: HeadSettings) -> None:
-    """Before texts are written, which is most of the work."""
+    """Raise PlannerError before texts are written, which is most of the work."""
     for name, low, high in (("held_out", 0, 1), ("reject_weight", 0, inf)):
         if not low < getattr(settings, name) < high:
             raise PlannerError(
@@ -161,8 +158,7 @@ def _check_settings(settings: HeadSettings) -> None:
 
 
 def _checked(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: Sequence[Sequence[int]],
     settings: HeadSettings,
 ) -> list[list[int]]:
@@ -173,26 +169,27 @@ def _checked(
     checked = []
     for index, prompt in enumerate(prompts):
         try:
-            checked.append(checked_prompt(prompt, target.vocab_size))
-            check_length(len(prompt), settings.num_tokens, [target, draft])
+            checked.append(checked_prompt(prompt, pair.vocab_size))
+            check_length(len(prompt), settings.num_tokens, [pair.target, pair.draft])
         except PlannerError as error:
             raise PlannerError(f"prompts[{index}]: {error}") from None
     return checked
 
 
 def _identity(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: list[list[int]],
     settings: HeadSettings,
 ) -> dict[str, object]:
     """Everything that the texts and their labels depend on."""
     return {
         "what": "texts for a head",
-        "target": target.info.model_dump(),
-        "draft": draft.info.model_dump(),
-        "machine": describe_machine(target.device).model_dump(),
-        "execution": [describe_execution(model).model_dump() for model in (target, draft)],
+        "target": pair.target.info.model_dump(),
+        "draft": pair.draft.info.model_dump(),
+        "machine": describe_machine(pair.target.device).model_dump(),
+        "execution": [
+            describe_execution(model).model_dump() for model in (pair.target, pair.draft)
+        ],
         "prompts": prompts,
         "sampling": settings.sampling.model_dump(),
         "num_texts": settings.num_texts,
@@ -203,8 +200,7 @@ def _identity(
 
 
 def _texts(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: list[list[int]],
     settings: HeadSettings,
     journal: Journal,
@@ -225,10 +221,10 @@ def _texts(
             chosen = [prompts[index] for index in indices]
             seeds = [prompt_seed(settings.seed, 2 * number + which) for which in (1, 2)]
             responses = sample_continuations(
-                target, chosen, settings.sampling, settings.num_tokens, seeds[0]
+                pair.target, chosen, settings.sampling, settings.num_tokens, seeds[0]
             )
             labelled = label_texts(
-                target, draft, chosen, responses, settings.sampling,
+                pair, chosen, responses, settings.sampling,
                 seed=seeds[1], prompt_indices=indices,
             )  # fmt: skip
             return _packed(labelled)

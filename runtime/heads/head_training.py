@@ -1,30 +1,24 @@
 """Training a head on a frozen draft: weighted loss, cosine schedule, checkpoints that resume.
 
-Every batch is a function of (seed, step), so that a run resumed from a checkpoint sees what the
-uninterrupted one would have seen and ends with the same weights, bit for bit.
+Every batch is a function of (seed, step), as `runtime.resumable` asks.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from tqdm import tqdm
 
-from planner.documents.document import write_atomically
 from planner.documents.head_card import HeadShape, HeadTraining
 
 from ..language_model import HiddenModel
-from .data import LabelledText, training_rows
-from .head import AcceptanceHead
+from ..resumable import Checkpoint, take_steps
+from .acceptance_head import AcceptanceHead
+from .labelled_texts import LabelledText, training_rows
 
 PAPER_RATE, PAPER_HIDDEN_SIZE, PAPER_STEPS = 5e-5, 4096, 3750
 """Of the paper (appendix D.1): 40,000 prompts, 32 a step, 3 epochs, on a draft of 4096 units."""
@@ -34,14 +28,6 @@ MOST_FOR_FEW_STEPS = 4.0
 
 MAX_LOSSES = 100
 """Points of a loss curve that are kept."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where a run leaves its state, and after how many steps it does so again."""
-
-    path: Path
-    every: int = 20
 
 
 def learning_rate_for(hidden_size: int, num_steps: int) -> float:
@@ -80,19 +66,26 @@ def train(
     head = AcceptanceHead(shape, reject_weight=training.reject_weight, seed=training.seed)
     head.to(draft.device)
     optimizer = torch.optim.AdamW(head.parameters(), lr=training.learning_rate)
-    losses = _resumed(checkpoint, head, optimizer)
     num_steps = num_steps_of(len(texts), training.epochs, training.batch_size)
-    head.train()
-    with tqdm(total=num_steps, initial=len(losses), unit="step", desc="head") as progress:
-        for step in range(len(losses), num_steps):
-            if step == stop_after:
-                break
-            losses.append(_step(draft, head, optimizer, texts, training, step, num_steps))
-            progress.set_postfix(loss=f"{np.mean(losses[-10:]):.4f}", refresh=False)
-            progress.update()
-            if checkpoint is not None and (step + 1) % checkpoint.every == 0:
-                _save(checkpoint.path, head, optimizer, losses)
-    return head.eval(), losses
+
+    def step(number: int) -> float:
+        hidden, labels = _batch(draft, texts, training, number)
+        if len(labels) == 0:
+            return 0.0  # the mixing left no drafted token
+        for group in optimizer.param_groups:
+            share = (1 + math.cos(math.pi * number / num_steps)) / 2
+            group["lr"] = training.learning_rate * share
+        loss = weighted_loss(head(hidden), labels, training.reject_weight)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    losses = take_steps(
+        head, [optimizer], step,
+        num_steps=num_steps, checkpoint=checkpoint, stop_after=stop_after,
+    )  # fmt: skip
+    return head, losses
 
 
 def weighted_loss(logits: Tensor, labels: Tensor, reject_weight: float) -> Tensor:
@@ -110,27 +103,6 @@ def thinned(losses: Sequence[float]) -> list[float]:
     return [round(float(np.mean(part)), 6) for part in np.array_split(np.array(losses), count)]
 
 
-def _step(
-    draft: HiddenModel,
-    head: AcceptanceHead,
-    optimizer: torch.optim.Optimizer,
-    texts: Sequence[LabelledText],
-    training: HeadTraining,
-    step: int,
-    num_steps: int,
-) -> float:
-    hidden, labels = _batch(draft, texts, training, step)
-    if len(labels) == 0:
-        return 0.0  # the mixing left no drafted token
-    for group in optimizer.param_groups:
-        group["lr"] = training.learning_rate * (1 + math.cos(math.pi * step / num_steps)) / 2
-    loss = weighted_loss(head(hidden), labels, training.reject_weight)
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
 def _batch(
     draft: HiddenModel, texts: Sequence[LabelledText], training: HeadTraining, step: int
 ) -> tuple[Tensor, Tensor]:
@@ -146,27 +118,3 @@ def _batch(
     ]
     hidden = torch.cat([hidden for hidden, _ in rows])
     return hidden, torch.cat([labels for _, labels in rows]).to(hidden.device)
-
-
-def _save(
-    path: Path, head: AcceptanceHead, optimizer: torch.optim.Optimizer, losses: list[float]
-) -> None:
-    buffer = io.BytesIO()
-    state = {"head": head.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
-    torch.save(state, buffer)
-    write_atomically(path, buffer.getvalue())
-
-
-def _resumed(
-    checkpoint: Checkpoint | None, head: AcceptanceHead, optimizer: torch.optim.Optimizer
-) -> list[float]:
-    """Losses so far; a checkpoint that cannot be read counts as none."""
-    if checkpoint is None or not checkpoint.path.exists():
-        return []
-    try:
-        state = torch.load(checkpoint.path, weights_only=True, map_location="cpu")
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError):
-        return []
-    head.load_state_dict(state["head"])
-    optimizer.load_state_dict(state["optimizer"])
-    return list(state["losses"])

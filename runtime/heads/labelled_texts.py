@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 
 from ..language_model import HiddenModel, LanguageModel
+from ..pair import Pair
 from ..randomness import Source, seeded_source
 from ..sampling import distribution
+from ..written import Written
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,7 @@ class LabelledText:
 
 
 def label_texts(
-    target: LanguageModel,
-    draft: LanguageModel,
+    pair: Pair,
     prompts: Sequence[Sequence[int]],
     responses: Sequence[Sequence[int]],
     sampling: Sampling,
@@ -59,13 +59,13 @@ def label_texts(
     At temperature 0 the drafted token is the draft's most probable one, and its label is 1 where
     it is the target's too, else 0.
     """
-    source = seeded_source(seed, target.device)
+    source = seeded_source(seed, pair.target.device)
     indices = range(len(prompts)) if prompt_indices is None else prompt_indices
     texts = []
     for index, prompt, response in zip(indices, prompts, responses, strict=True):
         if not response:
             continue
-        drafts, labels = _drafted(target, draft, prompt, response, sampling, source)
+        drafts, labels = _drafted(pair, Written(prompt, response), sampling, source)
         texts.append(
             LabelledText(tuple(prompt), index, np.array(response, dtype=np.int64), drafts, labels)
         )
@@ -113,27 +113,24 @@ def hidden_size_of(draft: HiddenModel, prompt: Sequence[int]) -> int:
 
 
 def _drafted(
-    target: LanguageModel,
-    draft: LanguageModel,
-    prompt: Sequence[int],
-    response: Sequence[int],
-    sampling: Sampling,
-    source: Source,
+    pair: Pair, written: Written, sampling: Sampling, source: Source
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Drafted tokens, int64 [n], and P(each is accepted), float32 [n]."""
     p, q = (
-        distribution(logits_behind(model, prompt, response), sampling).to(target.device)
-        for model in (target, draft)
+        distribution(logits_behind(model, written), sampling).to(pair.target.device)
+        for model in (pair.target, pair.draft)
     )
     drafts = source.categorical(q)
     chances = (p.gather(1, drafts[:, None]) / q.gather(1, drafts[:, None])).squeeze(1)
     return drafts.cpu().numpy(), chances.clamp(max=1).float().cpu().numpy()
 
 
-def logits_behind(model: LanguageModel, prompt: Sequence[int], response: Sequence[int]) -> Tensor:
-    """float [n, V]: the logits in front of each of the n tokens of `response`."""
-    tokens = torch.tensor([*prompt, *response[:-1]], device=model.device)
+def logits_behind(model: LanguageModel, written: Written) -> Tensor:
+    """The logits in front of each of the text's n tokens: float [n, V]."""
+    tokens = torch.tensor([*written.prompt, *written.text[:-1]], device=model.device)
     places = torch.arange(len(tokens), device=model.device)
-    return model.forward(tokens, places, model.new_cache(len(tokens)), num_logits=len(response))
+    num_logits = len(written.text)
+    return model.forward(tokens, places, model.new_cache(len(tokens)), num_logits=num_logits)
 
 
 def _hidden_along(draft: HiddenModel, prompt: Sequence[int], tokens: Tensor) -> Tensor:
@@ -147,18 +144,3 @@ def _hidden_along(draft: HiddenModel, prompt: Sequence[int], tokens: Tensor) -> 
 def _kept(hidden: Tensor) -> Tensor:
     """A copy that may be learned from: what comes out of inference mode may not."""
     return hidden.clone()
-
-
-def checked_pair(target: LanguageModel, draft: LanguageModel) -> HiddenModel:
-    """`draft`, if a head for it can be trained beside `target`.  Raises PlannerError if not."""
-    if target.vocab_size != draft.vocab_size:
-        raise PlannerError(
-            f"draft: got {draft.info.name} with a vocabulary of {draft.vocab_size}, expected "
-            f"{target.vocab_size} as {target.info.name} has; choose models of one family"
-        )
-    if not isinstance(draft, HiddenModel):
-        raise PlannerError(
-            f"draft: got {draft.info.name}, which does not show its hidden states; expected a "
-            "transformers causal language model"
-        )
-    return draft

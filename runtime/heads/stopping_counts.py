@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .chains import Chains, Factors
+from .drafted_chains import Chains, Factors
 
 
 class Counts(NamedTuple):

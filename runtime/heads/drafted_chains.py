@@ -3,30 +3,35 @@
 Speculative decoding with one child a node, looked at from its output: where the target emitted x,
 the drafted token was x and accepted with probability min(1, q(x)/p(x)), else it was drawn from
 norm((q - p)+) and rejected, whatever x was.  What the draft would have gone on to draft behind a
-rejected token is drafted here, so that every rule's wasted tokens can be counted exactly.
+rejected token is drafted here, so that what every way of stopping wastes can be counted exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from planner.documents.head_card import STOPPING_SCORES
 from planner.documents.sampling import Sampling
+from planner.policies.policy import FEATURES
+from planner.policies.stopping import factor
 
-from ..language_model import HiddenModel, LanguageModel
+from ..candidates import features
+from ..language_model import HiddenModel
+from ..pair import Pair
 from ..randomness import Source
 from ..sampling import distribution
-from .data import logits_behind
-from .head import AcceptanceHead
+from ..written import Written
+from .acceptance_head import AcceptanceHead
+from .labelled_texts import logits_behind
 
 
 @dataclass(frozen=True)
 class Factors:
-    """What one rule multiplies to estimate that a chain's tokens are all accepted.
+    """The numbers that one score multiplies to estimate that a chain's tokens are all accepted.
 
     on_text   float64 [n]         of the drafted token at place i where it is the text's own
     off_text  float64 [n, depth]  of the token d levels below the rejected one at place i; d = 0 is
@@ -44,13 +49,11 @@ class Chains:
     """All chains that may be drafted along one text of n tokens.
 
     accepted  float64 [n]  P(the drafted token at place i is accepted | the text before and at i)
-    factors   by rule
-    prompt_index  which of the prompts the text continues
+    factors   by score
     """
 
     accepted: np.ndarray
     factors: dict[str, Factors]
-    prompt_index: int = 0
 
     def __len__(self) -> int:
         return len(self.accepted)
@@ -58,46 +61,30 @@ class Chains:
 
 @torch.inference_mode()
 def chains_along(
-    target: LanguageModel,
-    draft: HiddenModel,
+    pair: Pair,
     head: AcceptanceHead,
-    prompt: Sequence[int],
-    response: Sequence[int],
+    written: Written,
     sampling: Sampling,
     *,
     depth: int,
     source: Source,
-    prompt_index: int = 0,
 ) -> Chains:
-    """Chains of up to `depth` tokens along `response`, a text that `target` wrote behind `prompt`.
+    """Chains of up to `depth` tokens along a text that the target wrote.
 
     One pass of the target, one of the draft over the text, and one for each further level below
     all rejected tokens at once.
     """
-    p = distribution(logits_behind(target, prompt, response), sampling).to(draft.device)
-    walk = _Walk(draft, head, prompt, response, sampling, source)
-    emitted = torch.tensor(response, device=draft.device)
-    accepted, rejected = _posterior(p, walk.q, emitted, source)
-    on_text = walk.text_factors()
-    off_text = walk.branches(rejected, depth)
+    draft = pair.hidden_draft
+    p = distribution(logits_behind(pair.target, written), sampling).to(draft.device)
+    passes = _DraftPasses(draft, head, written, sampling, source)
+    emitted = torch.tensor(written.text, device=draft.device)
+    accepted, rejected = _posterior(p, passes.q, emitted, source)
+    on_text = passes.text_factors()
+    off_text = passes.branches(rejected, depth)
     return Chains(
         accepted.double().cpu().numpy(),
-        {rule: Factors(on_text[rule], off_text[rule], late=rule == "head") for rule in on_text},
-        prompt_index,
+        {name: Factors(on_text[name], off_text[name], late=name == "head") for name in on_text},
     )
-
-
-@torch.inference_mode()
-def score_text(
-    head: AcceptanceHead, draft: HiddenModel, prompt: Sequence[int], text: Sequence[int]
-) -> np.ndarray:
-    """float32 [len(text)]: what `head` says of every token of `text` behind all before it."""
-    tokens = torch.tensor([*prompt, *text], device=draft.device)
-    places = torch.arange(len(tokens), device=draft.device)
-    _, hidden = draft.forward_with_hidden(
-        tokens, places, draft.new_cache(len(tokens)), num_logits=len(text)
-    )
-    return head.scores(hidden).cpu().numpy()
 
 
 def _posterior(p: Tensor, q: Tensor, emitted: Tensor, source: Source) -> tuple[Tensor, Tensor]:
@@ -112,55 +99,56 @@ def _posterior(p: Tensor, q: Tensor, emitted: Tensor, source: Source) -> tuple[T
     return accepted, source.categorical(surplus)
 
 
-def _factors_of(q: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-    """Of tokens int64 [w] drawn from float [w, V]: what rules without a head multiply, float [w].
+def _factors_of(q: Tensor, tokens: Tensor, scores: Tensor) -> dict[str, np.ndarray]:
+    """The factor of each token by score, float64 [w], as `planner.policies.stopping` has it.
 
-    confidence: the largest entry of q; entropy: exp(-H(q)); probability: q(token).
+    q       float [w, V]  what the tokens, int64 [w], were drawn from
+    scores  float [w]     the head's word on them
     """
-    q = q.double()
+    found = features(q.double(), FEATURES, scores).cpu().numpy().T
+    drawn = q.gather(1, tokens[:, None]).squeeze(1).double().cpu().numpy()
     return {
-        "confidence": q.amax(-1),
-        "entropy": torch.special.entr(q).sum(-1).neg().exp(),
-        "probability": q.gather(1, tokens[:, None]).squeeze(1),
+        name: np.asarray(factor(place, drawn, found), np.float64)
+        for place, name in enumerate(STOPPING_SCORES)
     }
 
 
-class _Walk:
+class _DraftPasses:
     """The draft's passes over one text and below it, on one cache."""
 
     def __init__(
         self,
         draft: HiddenModel,
         head: AcceptanceHead,
-        prompt: Sequence[int],
-        response: Sequence[int],
+        written: Written,
         sampling: Sampling,
         source: Source,
     ) -> None:
         self._draft, self._head, self._source = draft, head, source
         self._sampling = sampling
         self._shown = sampling.of_draft
-        self._first, self._num_places = len(prompt), len(response)
-        read = torch.tensor([*prompt, *response], device=draft.device)
-        self._emitted = read[len(prompt) :]
+        self._first, self._num_places = map(len, written)
+        read = torch.tensor([*written.prompt, *written.text], device=draft.device)
+        self._emitted = read[self._first :]
         self._cache = draft.new_cache(len(read))
         logits, hidden = draft.forward_with_hidden(
             read,
             torch.arange(len(read), device=draft.device),
             self._cache,
-            num_logits=len(response) + 1,
+            num_logits=self._num_places + 1,
         )
         self._logits, self._hidden = logits[:-1], hidden[1:]
         self.q = distribution(self._logits, sampling)
 
     def text_factors(self) -> dict[str, np.ndarray]:
-        """By rule, float64 [n], of the text's own tokens."""
-        found = _factors_of(distribution(self._logits, self._shown), self._emitted)
-        found["head"] = self._head.scores(self._hidden)
-        return {rule: values.double().cpu().numpy() for rule, values in found.items()}
+        """The factors of the text's own tokens, by score, float64 [n]."""
+        q = distribution(self._logits, self._shown)
+        return _factors_of(q, self._emitted, self._head.scores(self._hidden))
 
     def branches(self, rejected: Tensor, depth: int) -> dict[str, np.ndarray]:
-        """By rule, float64 [n, depth], of rejected tokens int64 [n] and of what follows them.
+        """The factors by score, float64 [n, depth], of rejected tokens and of what follows them.
+
+        rejected  int64 [n]
 
         The last token of a text is never drafted, since the target adds one behind every chain; so
         at level d only the first n - 1 - d places go on.
@@ -171,13 +159,12 @@ class _Walk:
         for level in range(min(depth, self._num_places - 1)):
             width = self._num_places - 1 - level
             tokens, logits = tokens[:width], logits[:width]
-            found = _factors_of(distribution(logits, self._shown), tokens)
+            q = distribution(logits, self._shown)
             widths.append(width)
             logits, hidden = self._read(tokens, widths)
-            found["head"] = self._head.scores(hidden)
-            for rule, values in found.items():
-                rows = factors.setdefault(rule, np.ones((self._num_places, depth)))
-                rows[:width, level] = values.double().cpu().numpy()
+            for name, values in _factors_of(q, tokens, self._head.scores(hidden)).items():
+                rows = factors.setdefault(name, np.ones((self._num_places, depth)))
+                rows[:width, level] = values
             if width > 1 and level + 1 < depth:
                 going_on = distribution(logits[:-1], self._sampling)
                 tokens = self._source.categorical(going_on)

@@ -17,7 +17,7 @@ from planner.documents.head_card import HeadCard
 from planner.documents.origin import ModelInfo
 from planner.documents.sampling import Sampling
 
-from .head import AcceptanceHead
+from .acceptance_head import AcceptanceHead
 
 KEY = "espalier"
 """The metadata's entry: a `HeadCard` as JSON."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 import torch
 
@@ -16,13 +15,6 @@ from runtime.sampling import distribution
 
 BATCH_SIZE = 64
 """Texts that are written together: one pass over many costs little more than one over few."""
-
-
-class Written(NamedTuple):
-    """A text of the target's, behind the prompt that it continues; token ids."""
-
-    prompt: Sequence[int]
-    text: Sequence[int]
 
 
 def sample_continuations(

@@ -20,12 +20,14 @@ from planner.documents.head_card import (
 )
 from planner.documents.sampling import Sampling
 
-from ..language_model import HiddenModel, LanguageModel
+from ..language_model import HiddenModel
+from ..pair import Pair
 from ..randomness import seeded_source
-from .chains import Chains, chains_along
-from .data import LabelledText, hidden_behind_text
-from .head import AcceptanceHead, unweighted
-from .stopping import Counts, fixed_counts, threshold_counts
+from ..written import Written
+from .acceptance_head import AcceptanceHead, unweighted
+from .drafted_chains import Chains, chains_along
+from .labelled_texts import LabelledText, hidden_behind_text
+from .stopping_counts import Counts, fixed_counts, threshold_counts
 
 MAX_DRAFTED = 20
 """Tokens of the longest chain, as in the paper (section 5.1)."""
@@ -43,8 +45,7 @@ NUM_BINS = 10
 
 def evaluate(
     head: AcceptanceHead,
-    target: LanguageModel,
-    draft: HiddenModel,
+    pair: Pair,
     texts: Sequence[LabelledText],
     sampling: Sampling,
     *,
@@ -58,17 +59,17 @@ def evaluate(
 
     Raises PlannerError for a head whose scores are no numbers.
     """
-    logits, labels = _predictions(head, draft, texts)
+    logits, labels = _predictions(head, pair.hidden_draft, texts)
     if not logits.isfinite().all():
         raise PlannerError(
             "head: got scores that are no numbers, expected finite ones: its training diverged; "
             "lower the learning rate"
         )
-    source = seeded_source(seed, draft.device)
+    source = seeded_source(seed, pair.draft.device)
     chains = [
         chains_along(
-            target, draft, head, text.prompt, text.response.tolist(), sampling,
-            depth=MAX_DRAFTED, source=source, prompt_index=text.prompt_index,
+            pair, head, Written(text.prompt, text.response.tolist()), sampling,
+            depth=MAX_DRAFTED, source=source,
         )
         for text in texts
     ]  # fmt: skip
@@ -101,7 +102,7 @@ def binary_kl(labels: Tensor, logits: Tensor) -> float:
 
 
 def stopping_counts(chains: Sequence[Chains]) -> dict[str, Counts]:
-    """By rule, the totals of every text at every setting: float64 [texts, settings].
+    """The totals, by way of stopping, of every text at every setting: float64 [texts, settings].
 
     Rules are the fixed lengths 1 to `MAX_DRAFTED`, then those of `STOPPING_SCORES` at `THRESHOLDS`.
     """
