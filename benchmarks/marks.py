@@ -1,4 +1,4 @@
-"""Where a benchmark's results go: JSON, and a table between marks of a Markdown file."""
+"""The places of a benchmark's results: JSON, and a table between marks of a Markdown file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folder_beside(output: Path | None, *, keep: bool) -> Iterator[Path]:
 def publish(
     rows: Sequence[Any], table: str, name: str, output: Path | None, readme: Path | None
 ) -> None:
-    """What was measured: rows, which are dataclasses, and the same as a table in Markdown."""
+    """The results are written: rows, which are dataclasses, and the same as a table in Markdown."""
     if output:
         write_atomically(output, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     if readme:
@@ -51,7 +51,7 @@ def publish(
 
 
 def marked(path: Path, name: str) -> str:
-    """What stands between `<!-- name -->` and `<!-- /name -->`.  Raises PlannerError."""
+    """The text between `<!-- name -->` and `<!-- /name -->`.  Raises PlannerError."""
     found = _pattern(name).search(path.read_text())
     if found is None:
         raise PlannerError(f"{path}: has no marks <!-- {name} --> and <!-- /{name} -->; add them")

@@ -1,4 +1,4 @@
-"""From the names on the command line to models: hub ids, folders, and the embedded pair.
+"""Models by the names on the command line: hub ids, folders, and the embedded pair.
 
 Embedded names: `embedded/target`, `embedded/draft`, `embedded/draft-plain`, each with `@SHAPE`
 behind it (`embedded/target@25M`) for the same function inflated to a larger shape.

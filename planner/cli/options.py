@@ -74,7 +74,7 @@ MODEL_OPTIONS = (
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which models run, and how: `target`, `draft`, `device`, `dtype`, `attention`."""
+    """Options of commands that run models: `target`, `draft`, `device`, `dtype`, `attention`."""
     for option in reversed(MODEL_OPTIONS):
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""From `--prompt` and `--prompts` to token ids."""
+"""Token ids of `--prompt` and `--prompts`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What travels between processes: facts, strict, versioned, written atomically."""
+"""Documents that travel between processes: facts, strict, versioned, written atomically."""

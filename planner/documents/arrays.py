@@ -60,7 +60,7 @@ def check_place(path: str | Path) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Where the arrays of a profile at `path` lie."""
+    """The file of the arrays of a profile at `path`."""
     return path.parent / f"{path.stem}.safetensors"
 
 

@@ -51,7 +51,7 @@ class Document(Part):
 
     @classmethod
     def parse(cls, content: Any, source: str) -> Self:
-        """As `Part.parse`; a document that is read must also say its format and version.
+        """The document in `content`, as `Part.parse` reads it; it must say its format and version.
 
         Where one of them is another, nothing else is looked at: all else would be wrong too.
         """

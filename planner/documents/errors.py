@@ -1,4 +1,4 @@
-"""What is raised for bad input: importing this takes no time, unlike the documents themselves."""
+"""The error for bad input, in a module of its own: importing it takes no time."""
 
 
 class PlannerError(Exception):

@@ -1,4 +1,4 @@
-"""What the file of a trained acceptance head says of itself (SpecDec++, sections 4.4 and 5).
+"""The card of a trained acceptance head, in its file (SpecDec++, sections 4.4 and 5).
 
 The weights lie in a safetensors file; this document is its metadata, so that a head cannot be
 parted from the draft, the sampling and the data that it was trained for.
@@ -52,7 +52,7 @@ class HeadTraining(Part):
 
 
 class HeadData(Part):
-    """What a head was trained on and tried on; no prompt is on both sides."""
+    """The data that a head was trained on and tried on; no prompt is on both sides."""
 
     prompts_sha256: str = Field(description="of the token ids of all prompts, in order")
     num_prompts: Count

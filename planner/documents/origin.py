@@ -1,4 +1,4 @@
-"""Where numbers come from: which models, on which machine, run in which way."""
+"""The origin of numbers: which models, on which machine, run in which way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .document import Count, Part
 
 
 class ModelInfo(Part):
-    """Which model, of which shape."""
+    """One language model: its name and shape."""
 
     name: str
     fingerprint: str = Field(description="SHA-256 over shape and sampled weights")
@@ -25,7 +25,7 @@ class ModelInfo(Part):
 
 
 class Machine(Part):
-    """What the times were measured on."""
+    """The machine that times were measured on."""
 
     platform: str
     cpu: str

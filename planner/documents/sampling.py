@@ -21,7 +21,7 @@ class Sampling(Part):
 
     @property
     def of_draft(self) -> Sampling:
-        """What the draft's children are drawn under: this, or its plain softmax where greedy, whose
+        """The sampling of the draft's children: this, or its plain softmax where greedy, whose
         order is still of use."""
         return Sampling(temperature=1.0) if self.is_greedy else self
 

@@ -64,7 +64,7 @@ class Tree:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each node its children by rank."""
+        """The children of every node, by rank."""
         lists: list[list[int]] = [[] for _ in range(self.num_nodes)]
         for node in range(1, self.num_nodes):
             lists[self._parents[node]].append(node)

@@ -1,4 +1,4 @@
-"""Which Espalier is this? The one home of its version: setup.cfg and every document read it."""
+"""The version of Espalier, in its one home: setup.cfg and every document read it."""
 
 VERSION = "0.1.0"
 

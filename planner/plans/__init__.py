@@ -1,1 +1,1 @@
-"""What was decided, and what came of it: plans, reports, and the reading of any document."""
+"""Plans, and the reports of what came of them; and the reading of any document."""

@@ -1,4 +1,4 @@
-"""What a plan was better than: the best of each verifier and of each solver, beside it."""
+"""Alternatives that a plan was better than: the best of each verifier and of each solver."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ NonNegative = Annotated[float, Field(ge=0)]
 
 
 class PredictedSteps(Part):
-    """What the steps of trees that grow while they are drafted are expected to look like."""
+    """The steps that are expected of trees that grow while they are drafted."""
 
     nodes: list[float] = Field(description="entry n: share of steps that verify n nodes")
     depth: list[float] = Field(description="entry d: share of steps with d levels below the root")
@@ -48,7 +48,7 @@ class PredictedSteps(Part):
 
 
 class Predicted(Part):
-    """What the plan is expected to do under the conditions of `made_from`."""
+    """Predictions of what the plan does under the conditions of `made_from`."""
 
     tokens_per_step: Estimate = Field(description="bonus token included (mean acceptance length)")
     step_ms: Estimate
@@ -73,7 +73,7 @@ class Predicted(Part):
 
 
 class MadeFrom(Part):
-    """Where the plan came from and under which conditions its prediction holds."""
+    """The origin of the plan, and the conditions under which its prediction holds."""
 
     created: str
     profile_sha256: str

@@ -76,7 +76,7 @@ class Baseline(Part):
 
 
 class Report(Document):
-    """What was measured when the plan was carried out."""
+    """The measurements that were made while the plan was carried out."""
 
     format: Literal["report"] = "report"
     version: Literal[1] = 1

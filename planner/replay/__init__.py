@@ -1,1 +1,1 @@
-"""What a policy would have done on a profile's recorded trees."""
+"""Replays: what a policy would have done on a profile's recorded trees."""

@@ -1,4 +1,4 @@
-"""What a profile and a plan look like in a terminal, and where to find what other documents do."""
+"""Profiles and plans in a terminal, and where to find how other documents look there."""
 
 from __future__ import annotations
 

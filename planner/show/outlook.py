@@ -1,4 +1,4 @@
-"""What a profile allows: acceptance with its error, and, where asked for, plans beside others."""
+"""The outlook of a profile: acceptance with its error and, where asked for, plans beside others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan was chosen from, and why it is the best: a table and a few sentences."""
+"""The ranking that a plan was chosen from, and why it is the best: a table, a few sentences."""
 
 from __future__ import annotations
 

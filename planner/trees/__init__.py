@@ -1,1 +1,1 @@
-"""Which tree of n nodes emits most."""
+"""Trees of n nodes that emit most."""

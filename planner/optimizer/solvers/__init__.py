@@ -1,4 +1,4 @@
-"""What is worth trying: one class and one row a solver."""
+"""Solvers, which propose what is worth trying: one class and one row each."""
 
 from __future__ import annotations
 
