@@ -1,1 +1,1 @@
-"""Estimates: what a profile's facts amount to, and how sure that is."""
+"""What a profile's facts amount to, and how sure that is."""

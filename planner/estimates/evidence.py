@@ -46,7 +46,7 @@ def expected_tokens(tree: Tree, acceptance: Any) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The prediction of what a tree would do on the recorded text."""
+    """What a tree would do on the recorded text."""
 
     tokens_per_step: Estimate
     """Bonus token included; 95 % interval over prompts."""
@@ -58,7 +58,7 @@ class Prediction:
 
 
 class Evidence(Protocol):
-    """Evidence on one verifier: what was recorded of it."""
+    """What was recorded of one verifier."""
 
     @property
     def law(self) -> AcceptanceLaw:
@@ -66,7 +66,7 @@ class Evidence(Protocol):
         ...
 
     def predict(self, tree: Tree) -> Prediction:
-        """The prediction for `tree`.  Raises PlannerError for more children than were measured."""
+        """What `tree` would do.  Raises PlannerError for more children than were measured."""
         ...
 
     def samples(self, tree: Tree) -> np.ndarray:
@@ -127,7 +127,7 @@ class Traces:
         )
 
     def samples(self, tree: Tree) -> np.ndarray:
-        """Samples of the renewal recursion."""
+        """Of the renewal recursion."""
         return self._walk(tree).samples()
 
     @property
@@ -141,7 +141,7 @@ class Traces:
         return walk.tokens, walk.rounds
 
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
-        """The law by depth of the parent where that differs beyond chance; else one law for all."""
+        """By depth of the parent where that makes a difference beyond chance; else for all."""
         examined = self._walk(tree).examined
         examined = examined[examined.sum(axis=1) > 0]
         if len(examined) == 0:

@@ -1,4 +1,4 @@
-"""The acceptance law: P(a child is the accepted one), by rank, siblings, and depth."""
+"""With which probability is each child the accepted one?  By rank, siblings, and depth."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AcceptanceLaw:
 
     @classmethod
     def from_columns(cls, columns: np.ndarray, by_rank_alone: bool) -> AcceptanceLaw:
-        """The law made of rates in the order of a profile's arrays.
+        """From rates in the order of a profile's arrays.
 
         columns  float64 [num_depths, num_columns]
         """

@@ -24,7 +24,7 @@ __all__ = ["ENGINES", "Engine", "Export", "export"]
 
 
 class Engine(Protocol):
-    """An engine: what a program makes of a plan, and how it is told."""
+    """What a program makes of a plan, and how it is told."""
 
     def export(self, task: Task) -> Export:
         """The task's plan in its terms.  Raises PlannerError for what it cannot carry out."""

@@ -1,4 +1,4 @@
-"""The task of an engine that can do only so much: the best that it can make of a plan."""
+"""What does an engine that can do only so much make of a plan?  The best that it can do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice of what the engine will do."""
+    """What the engine will do."""
 
     way: Way
     plan: Plan
@@ -45,7 +45,7 @@ class Choice:
 
     @property
     def tokens_per_ms(self) -> float:
-        """Tokens per millisecond, as predicted."""
+        """As predicted."""
         predicted = self.plan.predicted
         return predicted.tokens_per_step.value / predicted.step_ms.value if predicted else 0.0
 
@@ -85,14 +85,14 @@ class Task:
 
     @property
     def batch_size(self) -> int:
-        """The plan's own batch size; where it does not say one, the smallest that was measured."""
+        """That the plan was made for; if it does not say so, the smallest that was measured."""
         if self.plan.made_from:
             return self.plan.made_from.batch_size
         return min((each.batch_size for each in self._costs), default=1)
 
     @property
     def context(self) -> int | None:
-        """The plan's own context; where it does not say one, the first at its batch size."""
+        """That the plan was made for; if it does not say so, the first at its batch size."""
         if self.plan.made_from:
             return self.plan.made_from.context
         found = (each.context for each in self._costs if each.batch_size == self.batch_size)

@@ -1,4 +1,4 @@
-"""The candidates worth telling of: the best of each verifier and of each solver."""
+"""Of all that was graded, what is worth telling: the best of each verifier and of each solver."""
 
 from __future__ import annotations
 

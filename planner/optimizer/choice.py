@@ -1,4 +1,4 @@
-"""The choice of a plan: every solver proposes, all proposals are graded alike, the best is taken.
+"""Which plan?  Every solver proposes, everything proposed is graded alike, the best is taken.
 
 Fixed trees are graded by the traces, trees that grow while they are drafted by rounds played on
 recorded trees, crosswise (`crosswise`).  Rounds played are noisier than traces: a fixed tree,
@@ -51,7 +51,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Question:
-    """The question that a profile is asked: the arguments of `solve`."""
+    """What a profile is asked for: the arguments of `solve`."""
 
     solver: str = "auto"
     verifier: str = "auto"

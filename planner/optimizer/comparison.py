@@ -1,4 +1,4 @@
-"""Comparison of two plans: by how much one is faster, and whether that could be chance.
+"""By how much is one plan faster than another, and could that be chance?
 
 Both are predicted on the same prompts and costed from the same tables, so most of what is uncertain
 is uncertain of both alike: the intervals of their ratios are narrower than their own suggest.

@@ -1,4 +1,4 @@
-"""The problem that every solver is given, and what it gives back."""
+"""What every solver is given, and what it gives back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAST_GLANCE = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that a proposed tree may not exceed."""
+    """What a proposed tree may not exceed."""
 
     max_nodes: int
     """Root included."""
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem that a profile poses for one verifier, at one batch size and context.
+    """What a profile says about one verifier, at one batch size and context.
 
     The last three are for solvers of growing trees; the others are asked without them.
     """

@@ -1,4 +1,4 @@
-"""Rankings: what was graded under one verifier, what is proven of it, what is shown of it all."""
+"""What was graded under one verifier, what is proven of it, and what is shown of all of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .problem import Limits
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ranking under one verifier: what is known of it, and all that was graded."""
+    """What is known of one verifier, and all that was graded under it."""
 
     verifier: str
     evidence: Evidence
@@ -28,7 +28,7 @@ class Ranking:
     """Recorded trees that growing ones were graded on, if any were."""
 
     def gap(self, tree: Tree) -> float:
-        """The fraction by which any tree within the limits could at most be faster than `tree`.
+        """By which fraction any tree within the limits could at most be faster than `tree`.
 
         Under the acceptance that holds inside `tree`, everywhere, and the measured costs.
         """

@@ -1,1 +1,1 @@
-"""Replays: what a policy would have done on a profile's recorded trees."""
+"""What a policy would have done on a profile's recorded trees."""

@@ -27,7 +27,7 @@ PRIOR_TRIALS = 8.0
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables that `planner.policies.price.PriceDrafting` holds."""
+    """As `planner.policies.settings.PriceDrafting` holds them."""
 
     before: np.ndarray
     """float64 [RANKS, knots]"""
@@ -54,7 +54,7 @@ class Trials:
 
 
 def fitted_tables(recorded: Recorded, num_children: int) -> Tables:
-    """The tables fitted to all trials of `recorded`, for nodes of up to `num_children` children."""
+    """From all trials of `recorded`, for nodes of up to `num_children` children."""
     trials = tried(recorded)
     before, after = (
         np.stack([_fitted(trials, values, rank) for rank in range(RANKS)])

@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Counts of what happened, by text: float64 [texts] or [texts, counts]."""
+    """What happened, by text: float64 [texts] or [texts, counts]."""
 
     tokens: np.ndarray
     """Emitted."""
@@ -143,7 +143,7 @@ def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
 
 @uncounted
 def fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
-    """The numbers that a draft pass finds, NaN where none are recorded; was there such a node?"""
+    """What the draft pass finds, NaN where nothing was recorded; was there such a node?"""
     unknown = False
     for i in range(num):
         node = walk.new[i]

@@ -1,4 +1,4 @@
-"""Replays of trees that grow while they are drafted, played on the profile's recorded trees.
+"""What trees that grow while they are drafted would do, played on the profile's recorded trees.
 
 A replayed tree was drafted at one position of a text that the target wrote, given how that text
 goes on (a profile's `Replay`).  Played on it, a round emits what it accepts and one token more,

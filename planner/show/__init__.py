@@ -1,1 +1,1 @@
-"""Documents as a person sees them: in a terminal, as pictures, in words."""
+"""What a person sees of documents: in a terminal, as pictures, in words."""

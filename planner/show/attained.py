@@ -14,7 +14,7 @@ from ..verifiers import VERIFIERS
 
 
 def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
-    """Acceptance by rank of a node that has a child for every rank, all positions weighed alike."""
+    """Of a node with as many children as there are ranks, every position weighing the same."""
     rates, num_prompts = entry.by_prompt(), len(entry.prompts)
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.float64)
     weights = resamples(num_prompts) * lengths

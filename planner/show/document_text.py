@@ -1,4 +1,4 @@
-"""Profiles and plans in a terminal, and where to find how other documents look there."""
+"""What a profile and a plan look like in a terminal, and where to find what other documents do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words on an export for the person who asked for it."""
+"""What an export says to the person who asked for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained acceptance head in a terminal."""
+"""What a trained acceptance head looks like in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outlook of a profile: acceptance with its error and, where asked for, plans beside others."""
+"""What a profile allows: acceptance with its error, and, where asked for, plans beside others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' figures, computed now: SpecHub's toy tables, Sequoia's claims on verification.
+"""What the papers print, computed now: SpecHub's toy tables and Sequoia's claims on verification.
 
     python -m planner.show.papers [--num-pairs N]
 
@@ -105,7 +105,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Property:
-    """A guarantee of one verifier: Sequoia's Theorem 3.7 and appendix C.5."""
+    """What one verifier guarantees: Sequoia's Theorem 3.7 and appendix C.5."""
 
     verifier: str
     cover: float

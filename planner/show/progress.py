@@ -1,4 +1,4 @@
-"""A line on what is being done right now, on stderr, where somebody watches."""
+"""What is being done right now, on stderr, where somebody watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranking that a plan was chosen from, and why it is the best: a table, a few sentences."""
+"""What a plan was chosen from, and why it is the best: a table and a few sentences."""
 
 from __future__ import annotations
 

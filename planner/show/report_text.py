@@ -1,4 +1,4 @@
-"""A report in a terminal: measured beside predicted."""
+"""What a report looks like in a terminal: measured beside predicted."""
 
 from __future__ import annotations
 

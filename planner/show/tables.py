@@ -1,4 +1,4 @@
-"""Tables and lines that everything printed for a person is made of."""
+"""What everything that is printed for a person is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published thresholds at a plan's own price of time, for people."""
+"""What the published thresholds would be at a plan's own price of time, for people."""
 
 from __future__ import annotations
 

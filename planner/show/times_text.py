@@ -1,4 +1,4 @@
-"""A profile's times in a terminal, at one batch size and context."""
+"""What a profile's times look like in a terminal, at one batch size and context."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEW = (2, 4, 8)
 
 
 def show_times(costs: Costs) -> list[RenderableType]:
-    """The times by size, and by who decides on a step's tree."""
+    """By size, and by who decides on a step's tree."""
     parts: list[RenderableType] = [_by_size(costs)]
     if costs.growing is not None:
         parts += [Text(), _by_rule(costs)]

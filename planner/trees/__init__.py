@@ -1,1 +1,1 @@
-"""Trees of n nodes that emit most."""
+"""Which tree of n nodes emits most."""

@@ -1,4 +1,4 @@
-"""The best tree of n nodes for any acceptance law, by Sequoia's dynamic programme.
+"""Which tree of n nodes is the best, for any acceptance law?  Sequoia's dynamic programme.
 
 F[l, d, m]: expected tokens of the best subtree of exactly m nodes and at most d levels below its
 root, which stands at level l of the tree.  W[b, m]: the same among those whose root has exactly b

@@ -59,7 +59,7 @@ def verifier_named(name: str) -> Verifier:
 
 
 def verifier_at(verifier: str | Verifier, sampling: Sampling) -> Verifier:
-    """The verifier that decodes for `verifier` under `sampling`: `GREEDY_VERIFIER` where greedy.
+    """What `verifier` decodes with under `sampling`: itself, or `GREEDY_VERIFIER` where greedy.
 
     Raises PlannerError for a name that there is not, unless decoding is greedy.
     """

@@ -1,4 +1,4 @@
-"""The best that any verifier could do with these children, by linear programmes, small V.
+"""What is the best any verifier could do with these children?  The linear programmes, small V.
 
 Given the law Q of the children, drawn together, a verifier is a coupling of Q with the target p.
 Only what it does when it accepts matters (Sun et al. 2024, section 3.2, the simplified programme):

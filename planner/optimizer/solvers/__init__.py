@@ -1,4 +1,4 @@
-"""Solvers, which propose what is worth trying: one class and one row each."""
+"""What is worth trying: one class and one row a solver."""
 
 from __future__ import annotations
 

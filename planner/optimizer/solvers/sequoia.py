@@ -1,4 +1,4 @@
-"""Sequoia's trees: every size times every depth, weighed against its step time."""
+"""Which of Sequoia's trees pay?  Every size times every depth, weighed against its step time."""
 
 from __future__ import annotations
 
