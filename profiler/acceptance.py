@@ -23,7 +23,7 @@ from .traces import Traces, traced
 
 @dataclass(frozen=True)
 class Tracing:
-    """What is traced.
+    """The verifiers to trace, and how.
 
     num_ranks  children of one node, for verifiers that serve so many
     seed       of the rejections that are drawn where counting them would take too long

@@ -1,4 +1,4 @@
-"""What do measurements depend on that nobody asks for: the code that takes them."""
+"""The code that measures, in one word: what measurements depend on though nobody asks for it."""
 
 from __future__ import annotations
 

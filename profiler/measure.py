@@ -89,7 +89,7 @@ def measure_profile(
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is measured, of what, and what of it was measured before.
+    """One measurement: of which models, on which prompts, how much, and what of it is done.
 
     prompts  token ids, checked
     extent   the settings' numbers, fitted to the models
@@ -136,8 +136,10 @@ class Measurement:
         return profile.with_arrays(arrays | recorded, "profile.safetensors")
 
     def work(self) -> dict[str, int]:
-        """By piece, about how many milliseconds it takes with the embedded models on two cores:
-        elsewhere the pieces' times are in proportion to that, more or less."""
+        """The milliseconds that each piece takes, by name, with the embedded models on two cores.
+
+        Elsewhere the pieces' times are in proportion to these, more or less.
+        """
         extent = self.extent
         work = dict.fromkeys(self._sweep_names(), SWEEP_MS * extent.max_nodes)
         for sampling in self.settings.samplings:
@@ -151,7 +153,7 @@ class Measurement:
         return work
 
     def sweeps(self) -> dict[str, CostSweeps]:
-        """What times are taken of, by context."""
+        """The sweeps over all that is timed, by context."""
         grid = CostGrid.up_to(self.extent.max_nodes, self.pair.vocab_size)
         joined = np.array([token for prompt in self.prompts for token in prompt])
         return {
@@ -181,8 +183,7 @@ class Measurement:
         return piece
 
     def trees(self, sampling: Sampling, acceptance: Piece, progress: Progress) -> dict[str, Piece]:
-        """By verifier, the trees recorded along the first texts that `acceptance` was measured
-        on."""
+        """The trees recorded along the first texts that `acceptance` holds, by verifier."""
         texts = [Written(*each) for each in zip(self.prompts, texts_of(acceptance), strict=True)][
             : self.extent.num_replayed
         ]

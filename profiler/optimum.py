@@ -72,7 +72,7 @@ class Optimum:
 
 
 def num_chosen(num_positions: int, vocab_size: int) -> int:
-    """At how many of a text's positions the optimum without replacement is computed."""
+    """The number of a text's positions where the optimum without replacement is computed."""
     share = -(-num_positions // ONE_IN)
     return max(share, min(num_positions, CHEAP_ELEMENTS // vocab_size))
 

@@ -1,4 +1,4 @@
-"""What is to be measured, and what becomes of the numbers that nobody named.
+"""The settings of a measurement, and what becomes of the numbers that nobody named.
 
 A number that was named is kept or refused, never changed.  One that was not is fitted to the
 models: to the positions that both serve and to their vocabulary.
@@ -48,7 +48,7 @@ THOROUGH = replace(QUICK, contexts=(128, 512), repeats=20, num_replayed=64)
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure; None stands for as much of `wanted` as the models allow."""
+    """The wishes for a measurement; None stands for as much of `wanted` as the models allow."""
 
     samplings: tuple[Sampling, ...]
     contexts: tuple[int, ...] | None = None

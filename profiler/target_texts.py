@@ -1,4 +1,4 @@
-"""What the target itself would write: sampled continuations of prompts, many at once."""
+"""Texts that the target itself writes: sampled continuations of prompts, many at once."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _TINY = torch.finfo(torch.float64).tiny
 
 
 class Traces(NamedTuple):
-    """What a verifier accepts at N positions with target p, draft q and emitted token y.
+    """Acceptance by a verifier at N positions with target p, draft q and emitted token y.
 
     With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
     y.  The second is what a walk along an emitted text needs: given the text, it says with which

@@ -1,4 +1,4 @@
-"""What the decode loop needs of a language model."""
+"""A language model, as far as the decode loop needs one."""
 
 from __future__ import annotations
 

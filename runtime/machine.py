@@ -1,4 +1,4 @@
-"""What this machine is, in the words of a profile or report."""
+"""This machine, described in the words of a profile or report."""
 
 from __future__ import annotations
 

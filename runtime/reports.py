@@ -1,4 +1,4 @@
-"""From what decoding recorded to a report."""
+"""A report, made of what decoding recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of a trained acceptance head, in its file (SpecDec++, sections 4.4 and 5).
+"""The card in the file of a trained acceptance head (SpecDec++, sections 4.4 and 5).
 
 The weights lie in a safetensors file; this document is its metadata, so that a head cannot be
 parted from the draft, the sampling and the data that it was trained for.
@@ -52,7 +52,7 @@ class HeadTraining(Part):
 
 
 class HeadData(Part):
-    """The data that a head was trained on and tried on; no prompt is on both sides."""
+    """The texts that a head was trained on and tried on; no prompt is on both sides."""
 
     prompts_sha256: str = Field(description="of the token ids of all prompts, in order")
     num_prompts: Count
@@ -74,31 +74,31 @@ class CalibrationBin(Part):
 
 
 class StoppingPoint(Part):
-    """One rule at one setting along the held-out texts (SpecDec++, section 5.1)."""
+    """One way of stopping at one setting along the held-out texts (SpecDec++, section 5.1)."""
 
-    setting: float = Field(description="threshold h; of the fixed rule the number of tokens")
+    setting: float = Field(description="threshold h; of fixed lengths the number of tokens")
     discard_rate: NonNegative = Field(description="tokens drafted in vain per token emitted")
     verification_rate: Probability = Field(description="target passes per token emitted")
 
 
 class StoppingCurve(Part):
-    """All settings of one rule."""
+    """All settings of one way of stopping."""
 
-    rule: str
+    rule: str = Field(description="the score that stops chains, or 'fixed'")
     points: list[StoppingPoint]
 
 
 class StoppingComparison(Part):
-    """Rules that verify as often as chains of one fixed length, by interpolation on their curves.
+    """Ways of stopping that verify as often as chains of one length, by interpolating their curves.
 
-    A rule that reaches no such rate is left out.
+    One that reaches no such rate is left out.
     """
 
     num_drafted: int = Field(ge=1, description="the fixed length")
     verification_rate: Probability
     discard_rate: NonNegative = Field(description="of the fixed length")
     change: dict[str, Estimate] = Field(
-        description="by rule: its discard rate over that of the fixed length, minus 1"
+        description="by score: its discard rate over that of the fixed length, minus 1"
     )
 
 

@@ -38,8 +38,8 @@ class GrowingTimes(Part):
     """Times of trees that are decided on while they are drafted, beside those of fixed ones."""
 
     draft_root: Curve = Field(
-        description="a step's first draft pass: candidates are drawn, weighed and shown to a rule; "
-        "counts [1]"
+        description="a step's first draft pass: candidates are drawn, weighed and shown to a "
+        "policy; counts [1]"
     )
     draft: Curve = Field(description="each later one, by the number of nodes expanded")
     overhead: Curve = Field(
@@ -67,10 +67,10 @@ class Costs(Part):
         min_length=1, description="by verifier: acceptance walk, cache keeping, by num_nodes"
     )
     growing: GrowingTimes | None = Field(
-        default=None, description="where trees grow, a rule deciding after every draft pass"
+        default=None, description="where trees grow, a policy deciding after every draft pass"
     )
     chains: GrowingTimes | None = Field(
-        default=None, description="where chains do, until a rule ends them"
+        default=None, description="where chains do, until a policy ends them"
     )
     scored: dict[str, GrowingTimes] = Field(
         default_factory=dict,

@@ -14,8 +14,8 @@ OWN_WORD_TRIALS = 8.0
 class Chances:
     """P(accepted | tried) by rank and drawn probability.
 
-    Only used to choose which places are recorded, so that they are those that rules will ask for:
-    the draft's own word may be far off.
+    Only used to choose which places are recorded, so that policies will ask for them: the
+    draft's own word may be far off.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -64,7 +64,7 @@ def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Recording:
-    """Which trees are recorded.
+    """The trees to record, and how.
 
     verifier  one that grows and is recorded as itself; at temperature 0 `GREEDY_VERIFIER`
     width     how much of each tree

@@ -1,1 +1,1 @@
-"""What passes, and what lies between them, take here."""
+"""Times of passes, and of what lies between them, on this machine."""

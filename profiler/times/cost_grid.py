@@ -1,4 +1,4 @@
-"""Which passes are timed: tree sizes, widths of draft passes, and the verifiers' walks."""
+"""The passes that are timed: tree sizes, widths of draft passes, and the verifiers' walks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ at a few sizes."""
 
 @dataclass(frozen=True)
 class CostGrid:
-    """What one sweep times.
+    """The sizes and widths that one sweep times.
 
     num_nodes       tree sizes, ascending
     widths          nodes expanded by a draft pass, ascending

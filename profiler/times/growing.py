@@ -1,6 +1,6 @@
-"""What grows, as it is timed: real rules deciding on trees and chains, and plain draft passes.
+"""Trees that grow, as they are timed: real policies deciding on them, and plain draft passes.
 
-A rule is timed with what it has to do, not with what it decides: chains never stop, trees grow up
+A policy is timed with what it has to do, not with what it decides: chains never stop, trees grow up
 to a size that was set.
 """
 
@@ -25,7 +25,7 @@ NUM_CANDIDATES = 8
 SHORT, LONG = 4, 8
 """Chains of up to so many nodes are timed: the longer ones where trees are so large too."""
 NEVER = float(np.nextafter(1, 0))
-"""Threshold of a stopping rule that never stops."""
+"""Threshold of a stopping policy that never stops."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Growing:
     """One kind of trees."""
 
     sizes: tuple[int, ...]
-    """Grown by a rule."""
+    """Nodes of the trees that a policy grows."""
     widths: tuple[int, ...]
     """Of draft passes below the root."""
-    rule: Callable[[int], Policy]
+    policy: Callable[[int], Policy]
     """By size."""
     is_chain: bool = True
-    """Are all passes over one node, so that those of the rule are all there are?"""
+    """Are all passes over one node, so that those of the policy are all there are?"""
     score: Score | None = None
     """A head's word, where it is asked."""
 
@@ -47,7 +47,7 @@ class Growing:
 def growing_kinds(
     num_nodes: int, widths: Sequence[int], num_candidates: int, heads: Mapping[str, Score]
 ) -> dict[str, Growing]:
-    """By name.
+    """All kinds of growing trees that are timed, by name.
 
     num_nodes  of the largest tree
     widths     of the draft passes of trees
@@ -78,7 +78,7 @@ def growing_kinds(
 
 
 def powers_of_two(largest: int) -> tuple[int, ...]:
-    """From 2 up to `largest` at least."""
+    """The powers of two from 2 up to `largest`."""
     return tuple(2**power for power in range(1, largest.bit_length()))
 
 

@@ -31,8 +31,12 @@ def curve(counts: list[int], samples_ms: np.ndarray, repeats: int | None = None)
 def at_one_pace(
     sweeps: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]
 ) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
-    """What is named of each sweep, as it would have taken at the pace of the median one, and the
-    sweeps' paces (`paces`), at which the machine did these."""
+    """The times of each sweep, as if all had been taken at the pace of the median one.
+
+    names  of the times that are brought to it
+
+    Returns these times, sweep by sweep, and the sweeps' paces: see `paces`.
+    """
     every = [np.concatenate([sweep[name].ravel() for name in names]) for sweep in sweeps]
     pace = paces(np.stack(every))
     return [

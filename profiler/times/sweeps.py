@@ -1,4 +1,4 @@
-"""What verification, drafting and bookkeeping cost: real steps of the runtime, timed.
+"""Costs of verification, drafting and bookkeeping: real steps of the runtime, timed.
 
 Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
 describes what will run.  One sweep runs every tree, small ones a few times, in an order of its own;
@@ -168,7 +168,7 @@ class CostSweeps:
             tasks += [partial(self._time_walk, verifier, place) for place in places]
         for name, kind in self._kinds.items():
             places = range(len(kind.sizes))
-            tasks += [partial(self._time_rule, name, kind, place) for place in places]
+            tasks += [partial(self._time_grown, name, kind, place) for place in places]
         places = range(len(self.grid.widths))
         tasks += [partial(self._time_growing_width, place) for place in places]
         return [*tasks, self._time_target_alone, self._time_draft_alone]
@@ -190,9 +190,9 @@ class CostSweeps:
         times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, FixedTree(tree)))
         self._pair.use(VERIFIERS[self.verifiers[0]])
 
-    def _time_rule(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
+    def _time_grown(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
         self._pair.score = kind.score
-        step = self._run(self._pair, kind.rule(kind.sizes[place]))
+        step = self._run(self._pair, kind.policy(kind.sizes[place]))
         self._pair.score = None
         times[f"{name}/overhead"][place] = _overhead_ms(step)
         roots[name] += step.draft_ms[:1]
@@ -267,7 +267,7 @@ class CostRounds:
             progress()
 
     def costs(self) -> dict[str, Costs]:
-        """By name, from the rounds taken so far."""
+        """The profile's entries by name, from the rounds taken so far."""
         return {name: each.costs(self._done[name]) for name, each in self._sweeps.items()}
 
 

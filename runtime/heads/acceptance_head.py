@@ -54,7 +54,7 @@ class AcceptanceHead(nn.Module):
 
     @torch.inference_mode()
     def scores(self, hidden: Tensor) -> Tensor:
-        """float32 [...]: what stopping rules multiply, as the head was trained to say it."""
+        """float32 [...]: the factors that stop chains, as the head was trained to say them."""
         return self(hidden).sigmoid()
 
     @torch.inference_mode()

@@ -67,7 +67,7 @@ def load_head(
 
 
 def load_card(path: str | Path) -> HeadCard:
-    """What the head in the file at `path` says of itself.  Raises PlannerError likewise."""
+    """The card of the head in the file at `path`.  Raises PlannerError likewise."""
     return _parsed(Path(path), _read(Path(path)))[0]
 
 

@@ -34,7 +34,7 @@ MAX_DRAFTED = 20
 
 THRESHOLDS = tuple((-np.expm1(-np.geomspace(0.0025, 30, 33))).tolist())
 """1 - exp(-x) for x from 0.0025 to 30: from hardly any risk taken to chains of every length, also
-where a rule's factors are far below the truth."""
+where a score's factors are far below the truth."""
 
 NEGLIGIBLE = 1e-5
 """Discarded tokens per token that are taken for rounding."""
@@ -83,7 +83,7 @@ def evaluate(
         kl_constant=binary_kl(labels, constant.expand_as(labels)),
         calibration=_calibration(logits, labels, head.reject_weight),
         max_drafted=MAX_DRAFTED,
-        stopping=[_curve(rule, counts, num_tokens) for rule, counts in curves.items()],
+        stopping=[_curve(score, counts, num_tokens) for score, counts in curves.items()],
         compared=_compared(curves, num_tokens, prompts),
     )
 
@@ -104,14 +104,14 @@ def binary_kl(labels: Tensor, logits: Tensor) -> float:
 def stopping_counts(chains: Sequence[Chains]) -> dict[str, Counts]:
     """The totals, by way of stopping, of every text at every setting: float64 [texts, settings].
 
-    Rules are the fixed lengths 1 to `MAX_DRAFTED`, then those of `STOPPING_SCORES` at `THRESHOLDS`.
+    These are the fixed lengths 1 to `MAX_DRAFTED`, then those of `STOPPING_SCORES` at `THRESHOLDS`.
     """
     found = {"fixed": [fixed_counts(each, range(1, MAX_DRAFTED + 1)) for each in chains]}
-    for rule in STOPPING_SCORES:
-        found[rule] = [threshold_counts(each, rule, THRESHOLDS, MAX_DRAFTED) for each in chains]
+    for score in STOPPING_SCORES:
+        found[score] = [threshold_counts(each, score, THRESHOLDS, MAX_DRAFTED) for each in chains]
     return {
-        rule: Counts(*(np.stack(each) for each in zip(*rows, strict=True)))
-        for rule, rows in found.items()
+        score: Counts(*(np.stack(each) for each in zip(*rows, strict=True)))
+        for score, rows in found.items()
     }
 
 
@@ -139,21 +139,21 @@ def _calibration(logits: Tensor, labels: Tensor, reject_weight: float) -> list[C
     ]
 
 
-def _settings(rule: str) -> Sequence[float]:
-    return range(1, MAX_DRAFTED + 1) if rule == "fixed" else THRESHOLDS
+def _settings(score: str) -> Sequence[float]:
+    return range(1, MAX_DRAFTED + 1) if score == "fixed" else THRESHOLDS
 
 
-def _curve(rule: str, counts: Counts, num_tokens: np.ndarray) -> StoppingCurve:
+def _curve(score: str, counts: Counts, num_tokens: np.ndarray) -> StoppingCurve:
     discarded, verified = _rates(counts, num_tokens, np.ones(len(num_tokens)))
     return StoppingCurve(
-        rule=rule,
+        rule=score,
         points=[
             StoppingPoint(
                 setting=round(float(setting), 6),
                 discard_rate=float(discarded[place]),
                 verification_rate=min(float(verified[place]), 1.0),
             )
-            for place, setting in enumerate(_settings(rule))
+            for place, setting in enumerate(_settings(score))
         ],
     )
 
@@ -174,13 +174,14 @@ def _compared(
     left_out = set(prompts.tolist()) if len(set(prompts.tolist())) > 1 else ()
     weights = [np.ones(len(prompts)), *((prompts != one).astype(float) for one in left_out)]
     by_weights = [
-        {rule: _rates(counts, num_tokens, each) for rule, counts in curves.items()}
+        {score: _rates(counts, num_tokens, each) for score, counts in curves.items()}
         for each in weights
     ]
     compared = []
     for length in COMPARED_LENGTHS:
         changes = {
-            rule: [_change(rates, rule, length) for rates in by_weights] for rule in STOPPING_SCORES
+            score: [_change(rates, score, length) for rates in by_weights]
+            for score in STOPPING_SCORES
         }
         discarded, verified = by_weights[0]["fixed"]
         compared.append(
@@ -189,8 +190,8 @@ def _compared(
                 verification_rate=min(float(verified[length - 1]), 1.0),
                 discard_rate=float(discarded[length - 1]),
                 change={
-                    rule: _jackknifed(np.array(values))
-                    for rule, values in changes.items()
+                    score: _jackknifed(np.array(values))
+                    for score, values in changes.items()
                     if len(values) > 2 and np.isfinite(values).all()
                 },
             )
@@ -198,10 +199,10 @@ def _compared(
     return compared
 
 
-def _change(rates: dict[str, tuple[np.ndarray, np.ndarray]], rule: str, length: int) -> float:
+def _change(rates: dict[str, tuple[np.ndarray, np.ndarray]], score: str, length: int) -> float:
     """Relative change of the discard rate at the verification rate of a fixed length; NaN where
-    the rule's settings reach no such rate, and where the fixed length discards nothing."""
-    discarded, verified = rates[rule]
+    the score's settings reach no such rate, and where the fixed length discards nothing."""
+    discarded, verified = rates[score]
     fixed_discarded, fixed_verified = (rate[length - 1] for rate in rates["fixed"])
     order = np.argsort(verified, kind="stable")
     if (

@@ -1,4 +1,4 @@
-"""What a head learns from: the target's texts, one drafted token a position, exact acceptance.
+"""Texts to learn from: the target's own, one drafted token a position, exact acceptance.
 
 Labels come from the same processed distributions as decoding: temperature, top-k and top-p first.
 """

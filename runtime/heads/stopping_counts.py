@@ -1,4 +1,4 @@
-"""Discard and verification rates of stopping rules along recorded texts (SpecDec++, section 5.1).
+"""Discard and verification rates of chains along recorded texts (SpecDec++, section 5.1).
 
 No noise but the texts' own: whether tokens are accepted is averaged over, exactly.
 """
@@ -22,14 +22,14 @@ class Counts(NamedTuple):
     """Target passes."""
 
 
-def threshold_counts(chains: Chains, rule: str, thresholds: Sequence[float], depth: int) -> Counts:
-    """Chains that stop once 1 - (product of the rule's factors) exceeds a threshold.
+def threshold_counts(chains: Chains, score: str, thresholds: Sequence[float], depth: int) -> Counts:
+    """Chains that stop once 1 - (product of the score's factors) exceeds a threshold.
 
     The token whose factor tips the balance is drafted still; where factors are late, so is the one
     behind it, for which the draft has been paid already.  No chain is longer than `depth`, nor
     longer than leaves the target one token of the text.
     """
-    factors = chains.factors[rule]
+    factors = chains.factors[score]
     return _counts(chains.accepted, factors, np.asarray(thresholds, dtype=np.float64), depth)
 
 

@@ -1,4 +1,4 @@
-"""What is trained, on what, for how many steps: plain data, one row of `RECIPES` per use."""
+"""The recipes: what is trained, on what, in how many steps; plain data, one row per use."""
 
 from __future__ import annotations
 

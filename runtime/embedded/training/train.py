@@ -56,7 +56,7 @@ SAMPLE_ROWS = 256  # texts written at once
 
 @dataclass(frozen=True)
 class Material:
-    """What every stage reads.
+    """The material that every stage reads.
 
     tokens   uint16 [num_tokens]   the training files, one after the other
     prompts  what prompts.json will hold
