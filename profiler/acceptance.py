@@ -18,7 +18,7 @@ from runtime.written import Written
 from .journal import Piece
 from .optimum import Optimum
 from .target_texts import sample_continuations
-from .traces import Traces, traced
+from .traces import Traced, traced
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def trace_texts(
     """
     decoding = list(dict.fromkeys(verifier_at(name, sampling) for name in tracing.verifiers))
     rng = torch.Generator(pair.target.device).manual_seed(tracing.seed)
-    traces: dict[str, list[Traces]] = {verifier.name: [] for verifier in decoding}
+    traces: dict[str, list[Traced]] = {verifier.name: [] for verifier in decoding}
     for written in texts:
         p, q = distributions_along(pair, written, sampling)
         emitted = torch.tensor(written.text, device=p.device)
@@ -86,7 +86,7 @@ def trace_texts(
         "texts": np.array([token for written in texts for token in written.text]),
     }
     for name, rows in traces.items():
-        for field in Traces._fields:
+        for field in Traced._fields:
             stacked = torch.cat([getattr(row, field) for row in rows])
             piece[f"{name}/{field}"] = stacked.cpu().numpy()
     return piece
@@ -109,7 +109,7 @@ def acceptance_entries(
         if expected is None:
             continue
         prefix = f"{str(sampling).replace(' ', ',')}/{decoding.name}"
-        names = {field: f"{prefix}/{field}" for field in Traces._fields}
+        names = {field: f"{prefix}/{field}" for field in Traced._fields}
         for field, name in names.items():
             arrays[name] = piece[f"{decoding.name}/{field}"]
         by_prompt = np.split(expected.astype(np.float64), np.cumsum(piece["num_positions"])[:-1])

@@ -16,7 +16,7 @@ from planner.verifiers.verifier import Rank
 _TINY = torch.finfo(torch.float64).tiny
 
 
-class Traces(NamedTuple):
+class Traced(NamedTuple):
     """Acceptance by a verifier at N positions with target p, draft q and emitted token y.
 
     With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
@@ -39,25 +39,25 @@ def traced(
     emitted: Tensor,
     num_ranks: int,
     rng: torch.Generator,
-) -> dict[str, Traces]:
+) -> dict[str, Traced]:
     """Traces of each of `verifiers` by its name, some positions at a time.
 
     pair       p and q, float [N, V]
     emitted    int64 [N]  the tokens of the text
     num_ranks  ranks wanted; no more come than the verifier serves
     """
-    chunks: dict[str, list[Traces]] = {verifier.name: [] for verifier in verifiers}
+    chunks: dict[str, list[Traced]] = {verifier.name: [] for verifier in verifiers}
     for p, q, tokens in in_chunks((*pair, emitted)):
         p, q, tokens = rows_to_one(p.double()), rows_to_one(q.double()), tokens[:, None]
         for verifier in verifiers:
             chunks[verifier.name].append(_of(verifier.masses(p, q, num_ranks, rng), p, tokens))
     return {
-        name: Traces(*(torch.cat(part).float() for part in zip(*parts, strict=True)))
+        name: Traced(*(torch.cat(part).float() for part in zip(*parts, strict=True)))
         for name, parts in chunks.items()
     }
 
 
-def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor) -> Traces:
+def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor) -> Traced:
     """What comes out at the positions of one chunk, float64; tokens int64 [N, 1]."""
     p_emitted = p.gather(-1, tokens).clamp_min(_TINY)
     expected, emitted = [], []
@@ -65,4 +65,4 @@ def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor) -> Traces:
         on_token = mass.gather(-1, tokens) if named is None else mass * (named == tokens)
         expected.append(survival * mass.sum(-1, keepdim=True))
         emitted.append(survival * on_token.sum(-1, keepdim=True) / p_emitted)
-    return Traces(torch.cat(expected, -1), torch.cat(emitted, -1))
+    return Traced(torch.cat(expected, -1), torch.cat(emitted, -1))

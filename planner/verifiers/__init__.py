@@ -48,7 +48,7 @@ VERIFIERS: dict[str, Verifier] = {
 }
 
 GREEDY_VERIFIER = MostProbable.name
-"""What every verifier is at temperature 0."""
+"""The one that every verifier is at temperature 0."""
 
 
 def verifier_named(name: str) -> Verifier:
@@ -59,7 +59,7 @@ def verifier_named(name: str) -> Verifier:
 
 
 def verifier_at(verifier: str | Verifier, sampling: Sampling) -> Verifier:
-    """What `verifier` decodes with under `sampling`: itself, or `GREEDY_VERIFIER` where greedy.
+    """The verifier that decodes under `sampling`: `verifier`, or `GREEDY_VERIFIER` where greedy.
 
     Raises PlannerError for a name that there is not, unless decoding is greedy.
     """

@@ -25,7 +25,7 @@ MOST_SIBLINGS = 8
 """Most children of a node that `masses` tells of: what it yields grows with their square."""
 
 BISECTIONS = 36
-"""Of an interval of length 7, down to 1e-10: finer than float32, in which `masses` are kept."""
+"""Halvings of an interval of length 7, down to 1e-10: finer than the float32 of recorded traces."""
 
 
 class SequentialSelection(Verifier):

@@ -133,7 +133,7 @@ class LookAhead(Distinct):
 
 
 class _Pairs(NamedTuple):
-    """What is drawn and what is needed at N nodes, float64 [N, V] each."""
+    """The pairs that are drawn and what is needed of them at N nodes, float64 [N, V] each."""
 
     giving: Array
     """A where something of a is to be rejected, else 0."""
@@ -146,7 +146,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, target: Array, draft: Array, untried: Array) -> _Pairs:
-        """From R and D, float64 [N, V] with rows summing to 1; untried bool [N, V]."""
+        """The pairs for R and D, float64 [N, V] with rows summing to 1; untried bool [N, V]."""
         xp = namespace(draft)
         excess, lack = draft - target, target - draft
         excess = xp.clip(excess, 0, None, out=excess)
@@ -166,7 +166,7 @@ class _Pairs(NamedTuple):
 
 
 class _Flows(NamedTuple):
-    """What water-filling made of the pairs; where Z K = 0, nothing can be handed on."""
+    """The result of water-filling; where Z K = 0, nothing can be handed on."""
 
     handed: Array
     """float64 [N, V]: A give."""

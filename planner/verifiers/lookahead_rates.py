@@ -51,9 +51,9 @@ def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[
     if rank + 1 == len(rates):
         return
     vocabulary = len(target)
-    share, second = np.zeros(vocabulary), np.zeros(vocabulary)
-    give, take = np.zeros(vocabulary), np.zeros(vocabulary)
-    given, taken = _fill_handover(target, draft, tried, share, second, give, take)
+    pairs = np.zeros((4, vocabulary))
+    share, second, give, take = pairs[0], pairs[1], pairs[2], pairs[3]
+    given, taken = _fill_handover(target, draft, tried, pairs)
     rates[rank + 1] += weight * given * taken
     if rank + 2 == len(rates):
         return
@@ -80,8 +80,8 @@ def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[
 def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
     """paths [paths, ranks]: expected acceptance along each sampled path of rejected pairs."""
     num_children, vocabulary = paths.shape[1], len(p)
-    share, second = np.zeros(vocabulary), np.zeros(vocabulary)
-    give, take = np.zeros(vocabulary), np.zeros(vocabulary)
+    pairs = np.zeros((4, vocabulary))
+    share, second, give, take = pairs[0], pairs[1], pairs[2], pairs[3]
     for path in range(len(paths)):
         target, draft = p.copy(), q.copy()
         tried = np.zeros(vocabulary, np.bool_)
@@ -90,7 +90,7 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
             paths[path, rank] = survival * np.minimum(target, draft).sum()
             if rank + 1 == num_children:
                 break
-            given, taken = _fill_handover(target, draft, tried, share, second, give, take)
+            given, taken = _fill_handover(target, draft, tried, pairs)
             paths[path, rank + 1] = survival * given * taken
             if rank + 2 >= num_children:
                 break
@@ -109,10 +109,10 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _fill_handover(  # type: ignore[no-untyped-def]
-    target, draft, tried, share, second, give, take
-):
-    """Fill A, S, give and take, float64 [V] each; return (Z, K), (0, 0) if nothing is handed on."""
+def _fill_handover(target, draft, tried, pairs):  # type: ignore[no-untyped-def]
+    """Fill A, S, give and take, the rows of `pairs`, float64 [4, V]; return (Z, K), (0, 0) if
+    nothing is handed on."""
+    share, second, give, take = pairs[0], pairs[1], pairs[2], pairs[3]
     vocabulary = len(target)
     top = draft.argmax()
     others = 0.0  # 1 - D(top), without the cancellation

@@ -109,5 +109,5 @@ class RecursiveRejection(Distinct):
     def draw_given(
         self, p: Array, q: Array, tokens: Array, num_children: int, source: Source
     ) -> tuple[Array, Array]:
-        """See `Verifier.draw_given` and `drawn_by_rejection`."""
+        """Children tried one after the other; see `Verifier.draw_given`."""
         return drawn_by_rejection((p, q), tokens, num_children, source, distinct=True)

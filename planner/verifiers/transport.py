@@ -1,4 +1,4 @@
-"""What is the most that any verifier could accept?  Optimal transport as a minimum cut.
+"""The most that any verifier could accept at one node: optimal transport as a minimum cut.
 
     alpha* = 1 + min over token sets H of  p(H) - P(all children lie in H)
 

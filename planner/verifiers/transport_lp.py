@@ -1,4 +1,4 @@
-"""What is the best any verifier could do with these children?  The linear programmes, small V.
+"""The best that any verifier could do, by linear programming: the reference, for small V.
 
 Given the law Q of the children, drawn together, a verifier is a coupling of Q with the target p.
 Only what it does when it accepts matters (Sun et al. 2024, section 3.2, the simplified programme):
@@ -50,7 +50,7 @@ class Transport:
     """An optimal verifier for one law of children, and the proof that it is one."""
 
     acceptance: float
-    """What the coupling accepts: the chance that its token is one of the children."""
+    """The chance that the coupling's token is one of the children."""
     coupling: np.ndarray
     """float64 [N, V]: P(this draw, this token comes out); rows sum to the law, columns to p."""
     cut: np.ndarray

@@ -178,7 +178,7 @@ def _by_clocks(before: Array, q: Array, nodes: Array, num_children: int) -> Arra
 
 
 def _before_first(a: Array) -> Array:
-    """What the nodes FIRST exp(-i LOG_STEP), i >= 1, would contribute; `a` [...] -> [...]."""
+    """The share that the nodes FIRST exp(-i LOG_STEP), i >= 1, would add; `a` [...] -> [...]."""
     flat = LOG_STEP * FIRST / expm1(LOG_STEP)
     slope = LOG_STEP * FIRST**2 / expm1(2 * LOG_STEP)
     return a * (flat - a * slope)

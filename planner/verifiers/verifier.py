@@ -1,4 +1,4 @@
-"""What a verifier is: a way to draw the children of a node together with a way to judge them.
+"""A verifier: a way to draw the children of a node together with a way to judge them.
 
 In one step the draft proposes children for each node of a tree, and the target then goes down the
 tree: at each node it accepts one of the children or none.  p is the target's distribution at a
@@ -23,7 +23,7 @@ the untried tokens once q is used up; the most probable ones; or SpecHub's pairs
 
 
 class Source(Protocol):
-    """Where random decisions come from; `runtime.randomness` has the real one."""
+    """A source of random decisions; `runtime.randomness` has the real one."""
 
     def categorical(self, probs: Array) -> Array:
         """One token a row.
@@ -89,7 +89,7 @@ class Verifier:
     """
 
     name: ClassVar[str]
-    """As in plans and on the command line."""
+    """Its name in plans and on the command line."""
     summary: ClassVar[str]
     """Half a line for people."""
     law: ClassVar[Law] = "independent"
@@ -138,7 +138,7 @@ class Verifier:
         raise NotImplementedError
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
-        """Which child of one node is accepted, and the token that the step goes on with.
+        """The accepted child of one node, and the token that the step goes on with.
 
         p       float tensor [V]  the target's distribution at the node, the very numbers that it
                                   would be sampled from

@@ -1,6 +1,6 @@
 """Every verifier at one node, in plain Python from the words: how it samples, how it verifies.
 
-A rule is a generator of outcomes (chance, rank of the accepted child or -1, token), given p, q and
+A twin is a generator of outcomes (chance, rank of the accepted child or -1, token), given p, q and
 the children.  `one_node` adds them up over every draw: what comes out, and who was accepted.
 """
 
@@ -20,18 +20,18 @@ Outcomes = Iterator[tuple[float, int, int]]
 
 
 @dataclass(frozen=True)
-class Rule:
+class Twin:
     law: Callable
     """(q, k) -> {children in order: probability}."""
     verify: Callable[..., Outcomes]
 
 
-def one_node(rule: Rule, p, q, num_children: int) -> tuple[np.ndarray, np.ndarray]:
+def one_node(twin: Twin, p, q, num_children: int) -> tuple[np.ndarray, np.ndarray]:
     """(law of the token that comes out [V], P(the child of rank r is accepted) [k])."""
     p, q = [float(x) for x in p], [float(x) for x in q]
     output, rates = np.zeros(len(p)), np.zeros(num_children)
-    for drafts, weight in rule.law(q, num_children).items():
-        for chance, rank, token in rule.verify(p, q, drafts):
+    for drafts, weight in twin.law(q, num_children).items():
+        for chance, rank, token in twin.verify(p, q, drafts):
             output[token] += weight * chance
             if rank >= 0:
                 assert drafts[rank] == token
@@ -255,18 +255,18 @@ def handover(target, draft, tried):
     return give, take, outer, inner
 
 
-RULES = {
-    "chain": Rule(independent, rejection),
-    "naive": Rule(independent, matching),
-    "topk": Rule(most_probable, matching),
-    "rrs": Rule(independent, rejection),
-    "kseq": Rule(independent, k_sequential),
-    "rrsw": Rule(without_replacement, rejection_without_replacement),
-    "spechub": Rule(hub_pairs, hub),
-    "lookahead": Rule(without_replacement, pair_lookahead),
+TWINS = {
+    "chain": Twin(independent, rejection),
+    "naive": Twin(independent, matching),
+    "topk": Twin(most_probable, matching),
+    "rrs": Twin(independent, rejection),
+    "kseq": Twin(independent, k_sequential),
+    "rrsw": Twin(without_replacement, rejection_without_replacement),
+    "spechub": Twin(hub_pairs, hub),
+    "lookahead": Twin(without_replacement, pair_lookahead),
 }
 
 PLANTED = {
-    "SpecHub's Algorithm 3 as printed": Rule(hub_pairs, hub_as_printed),
-    "DySpec's N(0, 1)": Rule(without_replacement, rejection_by_normal_coin),
+    "SpecHub's Algorithm 3 as printed": Twin(hub_pairs, hub_as_printed),
+    "DySpec's N(0, 1)": Twin(without_replacement, rejection_by_normal_coin),
 }

@@ -14,10 +14,10 @@ EXACT = 1e-10
 
 
 def enumerated(name: str, p: np.ndarray, q: np.ndarray, num_children: int) -> np.ndarray:
-    rule, rows = VERIFIERS[name], (torch.tensor(p), torch.tensor(q))
+    verifier, rows = VERIFIERS[name], (torch.tensor(p), torch.tensor(q))
 
     def rank(rng) -> int:
-        return rule.verify(*rows, rule.sample(rows[1], num_children, rng), rng)[0]
+        return verifier.verify(*rows, verifier.sample(rows[1], num_children, rng), rng)[0]
 
     ranks = law(rank)
     return np.array([ranks.get(rank, 0.0) for rank in range(num_children)])

@@ -7,13 +7,13 @@ import torch
 from planner.documents.profile import Acceptance, family_columns
 from planner.verifiers import VERIFIERS
 from planner.verifiers.namespace import MAX_ELEMENTS
-from profiler.traces import Traces, traced
+from profiler.traces import Traced, traced
 from runtime.randomness import TorchSource
 from tests.runtime.exact_source import law
 from tests.verifiers.distributions import FLAVOURS, random_pair
 
 
-def traced_alone(name: str, pair, emitted, num_ranks: int, rng: torch.Generator) -> Traces:
+def traced_alone(name: str, pair, emitted, num_ranks: int, rng: torch.Generator) -> Traced:
     """One verifier's traces."""
     return traced([VERIFIERS[name]], pair, emitted, num_ranks, rng)[name]
 
@@ -45,12 +45,12 @@ def enumerate_rrsw(p, q, num_ranks):
     return rates
 
 
-def enumerate_rule(name, p, q, num_ranks):
+def enumerate_verifier(name, p, q, num_ranks):
     """a_r(x), float64 [num_ranks, V], over all that the runtime's own verifier can do."""
-    rule, rows = VERIFIERS[name], (torch.tensor(p), torch.tensor(q))
+    method, rows = VERIFIERS[name], (torch.tensor(p), torch.tensor(q))
 
     def experiment(rng):
-        return rule.verify(*rows, rule.sample(rows[1], num_ranks, rng), rng)
+        return method.verify(*rows, method.sample(rows[1], num_ranks, rng), rng)
 
     rates = np.zeros((num_ranks, len(p)))
     for (rank, token), mass in law(experiment).items():
@@ -62,8 +62,8 @@ def enumerate_rule(name, p, q, num_ranks):
 def enumerate_columns(name, p, q, num_ranks):
     """a(x), float64 [columns, V]: of all siblings; or of one, of two, ... if it matters."""
     if VERIFIERS[name].by_rank_alone:
-        return enumerate_rule(name, p, q, num_ranks)
-    return np.concatenate([enumerate_rule(name, p, q, k) for k in range(1, num_ranks + 1)])
+        return enumerate_verifier(name, p, q, num_ranks)
+    return np.concatenate([enumerate_verifier(name, p, q, k) for k in range(1, num_ranks + 1)])
 
 
 def families(name, num_columns):
@@ -151,10 +151,10 @@ def test_traces_agree_with_the_runtime_accepting_and_rejecting(verifier):
     rng = np.random.default_rng(3)
     p, q = (torch.tensor(row) for row in random_pair(rng, 6, "dense"))
     num_ranks, repeats = ranks_of(verifier, 3), 20_000
-    rule, source = VERIFIERS[verifier], TorchSource(torch.Generator().manual_seed(0))
+    method, source = VERIFIERS[verifier], TorchSource(torch.Generator().manual_seed(0))
     counts = np.zeros(num_ranks)
     for _ in range(repeats):
-        rank, _ = rule.verify(p, q, rule.sample(q, num_ranks, source), source)
+        rank, _ = method.verify(p, q, method.sample(q, num_ranks, source), source)
         if rank >= 0:
             counts[rank] += 1
     emitted = source.categorical(p.expand(4000, -1))

@@ -1,4 +1,4 @@
-"""Every rule returns the target's distribution at one node, exactly."""
+"""Every verifier returns the target's distribution at one node, exactly."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ EXACT = 1e-12
 """Sums of at most some thousand products of float64, each wrong by a few 1e-16."""
 
 
-def fitting(rule: Verifier, k: int) -> int:
-    """As many of k children as the rule serves."""
-    return k if rule.max_children is None else min(k, rule.max_children)
+def fitting(verifier: Verifier, k: int) -> int:
+    """As many of k children as the verifier serves."""
+    return k if verifier.max_children is None else min(k, verifier.max_children)
 
 
-def node_law(rule: Verifier, p: torch.Tensor, q: torch.Tensor, k: int) -> np.ndarray:
-    """float64 [V]: the exact law of the token that `rule` goes on with at one node."""
+def node_law(verifier: Verifier, p: torch.Tensor, q: torch.Tensor, k: int) -> np.ndarray:
+    """float64 [V]: the exact law of the token that `verifier` goes on with at one node."""
 
     def experiment(rng):
-        drafts = rule.sample(q, k, rng) if k else torch.empty(0, dtype=torch.long)
-        rank, token = rule.verify(p, q, drafts, rng)
+        drafts = verifier.sample(q, k, rng) if k else torch.empty(0, dtype=torch.long)
+        rank, token = verifier.verify(p, q, drafts, rng)
         assert rank == -1 or drafts[rank] == token
         return token
 
@@ -51,27 +51,27 @@ def pairs(num_tokens: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 @pytest.mark.parametrize("num_tokens", [2, 3, 4, 5])
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_one_node_law_is_the_target(rule, num_tokens):
-    most = fitting(rule, 3 if rule.name == "lookahead" and num_tokens == 5 else 4)
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_one_node_law_is_the_target(verifier, num_tokens):
+    most = fitting(verifier, 3 if verifier.name == "lookahead" and num_tokens == 5 else 4)
     for k in range(min(most, num_tokens) + 1):
         for p, q in pairs(num_tokens):
-            assert node_law(rule, p, q, k) == pytest.approx(p.numpy(), abs=EXACT)
+            assert node_law(verifier, p, q, k) == pytest.approx(p.numpy(), abs=EXACT)
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_one_node_law_is_the_target_with_six_tokens(rule, k):
-    if fitting(rule, k) < k:
-        pytest.skip(f"serves {rule.max_children} children at most")
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_one_node_law_is_the_target_with_six_tokens(verifier, k):
+    if fitting(verifier, k) < k:
+        pytest.skip(f"serves {verifier.max_children} children at most")
     for p, q in pairs(6)[:4]:
-        assert node_law(rule, p, q, k) == pytest.approx(p.numpy(), abs=EXACT)
+        assert node_law(verifier, p, q, k) == pytest.approx(p.numpy(), abs=EXACT)
 
 
-@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: type(rule).__name__)
-def test_the_check_sees_a_biased_rule(rule):
+@pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
+def test_the_check_sees_a_biased_rule(verifier):
     worst = max(
-        np.abs(node_law(rule, p, q, k) - p.numpy()).max() for k in (1, 2) for p, q in pairs(4)
+        np.abs(node_law(verifier, p, q, k) - p.numpy()).max() for k in (1, 2) for p, q in pairs(4)
     )
     assert worst > 0.01
 
@@ -98,86 +98,86 @@ def test_topk_accepts_rank_r_with_the_target_probability_of_that_token():
             assert ranks.get(rank, 0.0) == pytest.approx(float(p[token]), abs=EXACT)
 
 
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_rows_are_samples_and_children_different_tokens_where_that_is_the_law(rule):
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_rows_are_samples_and_children_different_tokens_where_that_is_the_law(verifier):
     rng = torch.Generator().manual_seed(0)
-    k = fitting(rule, 5)
+    k = fitting(verifier, 5)
     q = torch.rand(7, 11, generator=rng).softmax(-1)
     q[3] = torch.eye(11)[4]
-    drafts = rule.sample(q, k, rng)
+    drafts = verifier.sample(q, k, rng)
     assert drafts.shape == (7, k)
     distinct = [len(set(row)) == k for row in drafts.tolist()]
-    assert all(distinct) == rule.distinct
+    assert all(distinct) == verifier.distinct
     assert drafts[3, 0] == 4
-    assert rule.sample(q[0], k, rng).shape == (k,)
+    assert verifier.sample(q[0], k, rng).shape == (k,)
 
 
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_children_are_independent_where_they_need_not_differ(rule):
-    if rule.distinct:
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_children_are_independent_where_they_need_not_differ(verifier):
+    if verifier.distinct:
         pytest.skip("its children differ")
     _, q = pairs(3)[0]
-    found = law(lambda rng: tuple(rule.sample(q, 2, rng).tolist()))
+    found = law(lambda rng: tuple(verifier.sample(q, 2, rng).tolist()))
     for one, other in product(range(3), repeat=2):
         assert found[one, other] == pytest.approx(float(q[one] * q[other]), abs=EXACT)
 
 
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_nested_means_that_a_smaller_sample_is_the_start_of_a_larger(rule):
-    if not rule.nested or fitting(rule, 3) < 3:
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_nested_means_that_a_smaller_sample_is_the_start_of_a_larger(verifier):
+    if not verifier.nested or fitting(verifier, 3) < 3:
         pytest.skip("draws its children together, or serves fewer than three")
     _, q = pairs(4)[0]
-    two = law(lambda rng: tuple(rule.sample(q, 2, rng).tolist()))
-    of_three = law(lambda rng: tuple(rule.sample(q, 3, rng).tolist()[:2]))
+    two = law(lambda rng: tuple(verifier.sample(q, 2, rng).tolist()))
+    of_three = law(lambda rng: tuple(verifier.sample(q, 3, rng).tolist()[:2]))
     assert two == pytest.approx(of_three, abs=EXACT)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_never_a_token_that_the_target_excludes(rule, dtype):
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_never_a_token_that_the_target_excludes(verifier, dtype):
     rng = torch.Generator().manual_seed(1)
-    k = fitting(rule, 4)
+    k = fitting(verifier, 4)
     for p, q in pairs(5):
         p, q = p.to(dtype), q.to(dtype)
         for _ in range(50):
-            rank, token = rule.verify(p, q, rule.sample(q, k, rng), rng)
+            rank, token = verifier.verify(p, q, verifier.sample(q, k, rng), rng)
             assert p[token] > 0
             assert -1 <= rank < k
 
 
 @pytest.mark.parametrize("name", ["chain", "rrs", "kseq", "rrsw", "lookahead"])
 def test_equal_distributions_accept_the_first_child_whatever_the_rounding(name):
-    rng, rule = torch.Generator().manual_seed(2), VERIFIERS[name]
+    rng, verifier = torch.Generator().manual_seed(2), VERIFIERS[name]
     for _ in range(200):
         p = torch.randn(1000, generator=rng).softmax(-1)
-        assert rule.verify(p, p, rule.sample(p, fitting(rule, 3), rng), rng)[0] == 0
+        assert verifier.verify(p, p, verifier.sample(p, fitting(verifier, 3), rng), rng)[0] == 0
 
 
 def test_verifying_leaves_its_inputs_unchanged():
     rng = torch.Generator().manual_seed(3)
-    for rule in VERIFIERS.values():
+    for verifier in VERIFIERS.values():
         p, q = torch.rand(9, generator=rng).softmax(-1), torch.rand(9, generator=rng).softmax(-1)
         before = p.clone(), q.clone()
-        drafts = rule.sample(q, fitting(rule, 6), rng)
+        drafts = verifier.sample(q, fitting(verifier, 6), rng)
         for _ in range(20):
-            rule.verify(p, q, drafts, rng)
+            verifier.verify(p, q, drafts, rng)
         assert torch.equal(p, before[0])
         assert torch.equal(q, before[1])
 
 
 def accepted_rank(name, p, q, k, rng) -> int:
-    rule = VERIFIERS[name]
-    return rule.verify(p, q, rule.sample(q, k, rng), rng)[0]
+    verifier = VERIFIERS[name]
+    return verifier.verify(p, q, verifier.sample(q, k, rng), rng)[0]
 
 
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_nan_is_an_error_and_not_a_token(rule):
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_nan_is_an_error_and_not_a_token(verifier):
     rng = torch.Generator().manual_seed(4)
     q, nan = torch.tensor([0.5, 0.3, 0.2]), torch.full((3,), torch.nan)
     with pytest.raises(PlannerError, match="logits: got NaN or infinity"):
-        rule.verify(nan, q, torch.tensor([0, 1]), rng)
+        verifier.verify(nan, q, torch.tensor([0, 1]), rng)
     with pytest.raises(PlannerError, match="logits: got NaN or infinity"):
-        rule.verify(nan, q, torch.tensor([], dtype=torch.long), rng)
+        verifier.verify(nan, q, torch.tensor([], dtype=torch.long), rng)
 
 
 @pytest.mark.parametrize("name", sorted(VERIFIERS.keys() - {"topk", "naive"}))
@@ -205,18 +205,18 @@ def test_lookahead_accepts_in_the_worked_example():
     assert 0.34 < 0.39 < ranks[1] <= 0.4  # recursive rejection: .34
 
 
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_incremental_means_that_the_first_child_may_decide_on_a_second(rule):
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_incremental_means_that_the_first_child_may_decide_on_a_second(verifier):
     """p lacks tokens 0 and 1 of what q drafts; below token 0 there is only one child."""
-    if fitting(rule, 2) < 2:
+    if fitting(verifier, 2) < 2:
         pytest.skip("serves one child at most")
     p = torch.tensor([0.1, 0.2, 0.5, 0.2], dtype=torch.float64)
     q = torch.tensor([0.4, 0.4, 0.1, 0.1], dtype=torch.float64)
 
     def experiment(rng):
-        drafts = rule.sample(q, 2, rng)
-        return rule.verify(p, q, drafts[: 1 if drafts[0] == 0 else 2], rng)[1]
+        drafts = verifier.sample(q, 2, rng)
+        return verifier.verify(p, q, drafts[: 1 if drafts[0] == 0 else 2], rng)[1]
 
     masses = law(experiment)
     bias = max(abs(masses[token] - float(p[token])) for token in range(4))
-    assert bias < EXACT if rule.incremental else bias > 1e-3
+    assert bias < EXACT if verifier.incremental else bias > 1e-3
