@@ -16,6 +16,7 @@ from .namespace import (
     replaced_at,
 )
 from .rejection import (
+    TINY,
     drawn,
     left_over,
     normalised,
@@ -112,8 +113,7 @@ class LookAhead(Distinct):
                 return
             rejected = pairs.excess - flows.handed * flows.sum_taken
             first_gone = drawn(xp.clip(rejected, 0, None, out=rejected), rng)
-            tiny = xp.finfo(q.dtype).tiny
-            give = at(flows.handed, first_gone) / xp.clip(at(pairs.giving, first_gone), tiny, None)
+            give = at(flows.handed, first_gone) / (at(pairs.giving, first_gone) + TINY)
             partner = pairs.following - give * flows.taken
             partner = fill_at(xp.clip(partner, 0, None, out=partner), first_gone, 0.0)
             second_gone = drawn(partner, rng)
@@ -136,7 +136,7 @@ class _Pairs(NamedTuple):
     """The pairs that are drawn and what is needed of them at N nodes, float64 [N, V] each."""
 
     giving: Array
-    """A where something of a is to be rejected, else 0."""
+    """A; of use only where something of a is to be rejected (e > 0)."""
     following: Array
     """S: the pair (a, y) is drawn with chance A(a) S(y)."""
     excess: Array
@@ -156,8 +156,8 @@ class _Pairs(NamedTuple):
         beside = replaced_at(draft, top, 0.0).sum(-1, keepdims=True)
         alone = beside <= 0
         after = fill_at(1 - draft, top, xp.where(alone, at(draft, top), beside))
-        giving = draft / xp.clip(after, xp.finfo(draft.dtype).tiny, None, out=after)
-        giving *= excess > 0
+        after += TINY
+        giving = draft / after
         if not bool(alone.any()):
             return cls(giving, draft, excess, lack)
         even = replaced_at(converted(untried, "float64"), top, 0.0)
@@ -192,7 +192,8 @@ def _tried_pair(
     if wanted >= share:
         return 0, target
     untried = draft.new_ones(draft.shape)
-    untried[before] = 0
+    if before:
+        untried[before] = 0
     pairs = _Pairs.of(target[None], draft[None], untried[None])
     flows = _water_filled(pairs)
     give = _share(flows.handed, pairs.giving, first)
@@ -215,13 +216,12 @@ def _share(part: Array, whole: Array, token: int) -> float:
 
 
 def _water_filled(pairs: _Pairs) -> _Flows:
-    """All sweeps in full precision, but for those that would change nothing."""
-    xp = namespace(pairs.excess)
-    flows = _swept(pairs, xp.ones_like(pairs.excess[:, :1]))
+    """All sweeps in full precision, but for those that would change nothing; for tensors."""
+    flows = _swept(pairs, pairs.excess.new_ones(len(pairs.excess), 1), TINY)
     for _ in range(SWEEPS - 1):
         before = flows.sum_taken
-        flows = _swept(pairs, before)
-        if bool((flows.sum_taken == before).all()):
+        flows = _swept(pairs, before, TINY)
+        if flows.sum_taken.equal(before):
             break
     return flows
 
@@ -235,21 +235,23 @@ def _water_filled_roughly(pairs: _Pairs) -> _Flows:
     """
     xp = namespace(pairs.excess)
     rough = _Pairs(*(converted(each, "float32") for each in pairs))
-    sum_taken = xp.ones_like(rough.excess[:, :1])
+    sum_taken, tiny = xp.ones_like(rough.excess[:, :1]), float(xp.finfo(xp.float32).tiny)
     for _ in range(SWEEPS - 1):
         before = sum_taken
-        sum_taken = _swept(rough, before).sum_taken
+        sum_taken = _swept(rough, before, tiny).sum_taken
         if bool((before - sum_taken <= 1e-6 * before).all()):
             break
-    return _swept(pairs, converted(sum_taken, "float64"))
+    return _swept(pairs, converted(sum_taken, "float64"), TINY)
 
 
-def _swept(pairs: _Pairs, sum_taken: Array) -> _Flows:
-    """One sweep, from K of the last."""
+def _swept(pairs: _Pairs, sum_taken: Array, tiny: float) -> _Flows:
+    """One sweep, from K of the last; `tiny` is lost in any sum but one of nothing, which it makes
+    fit to divide by."""
     xp = namespace(pairs.excess)
-    tiny = xp.finfo(pairs.excess.dtype).tiny
-    handed = pairs.excess / xp.clip(sum_taken, tiny, None)
+    handed = pairs.excess / sum_taken
     sum_handed = xp.minimum(pairs.giving, handed, out=handed).sum(-1, keepdims=True)
-    taken = pairs.lack / xp.clip(sum_handed, tiny, None)
+    sum_handed += tiny
+    taken = pairs.lack / sum_handed
     sum_taken = xp.minimum(pairs.following, taken, out=taken).sum(-1, keepdims=True)
+    sum_taken += tiny
     return _Flows(handed, taken, sum_handed, sum_taken)
