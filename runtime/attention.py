@@ -44,7 +44,7 @@ class Visibility(Protocol):
 
 
 def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> Visibility:
-    """For the implementation that `config` names, one of `MASKED` or `TREE`."""
+    """The visibility for the implementation that `config` names, one of `MASKED` or `TREE`."""
     implementation: str = config._attn_implementation
     if implementation == TREE:
         return PackedBits(device, dtype, head_size(config))
@@ -84,7 +84,7 @@ class DenseMask:
 
 @dataclass(frozen=True)
 class TokenTree:
-    """What the rows of a pass see, in tensors on the device, so that no launch waits for the host.
+    """The tree that the rows of a pass see, in tensors on the device: no launch waits for the host.
 
     The n new rows are the last of the t rows of a tree; before these lies the prefix.
     """

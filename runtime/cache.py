@@ -19,7 +19,7 @@ from tree_kernels import keep_rows_
 
 
 class RowCache(Protocol):
-    """What the decode loop needs of any model's cache."""
+    """A cache: what the decode loop needs of any model's."""
 
     length: int
     """Rows held."""

@@ -108,7 +108,7 @@ class Decoder:
         for tokens in run.decode():
             if on_tokens is not None:
                 on_tokens(tokens)
-        report = report_of(self.plan, self.target, self.draft, [run.result()], seed=seed)
+        report = report_of(self.plan, (self.target, self.draft), [run.result()], seed=seed)
         return Generation(tokens=list(run.tokens), report=report)
 
     def stream(
@@ -224,8 +224,7 @@ def decode_prompts(
             progress(index + 1, len(checked))
     return report_of(
         decoder.plan,
-        decoder.target,
-        decoder.draft,
+        (decoder.target, decoder.draft),
         runs[0],
         seed=seed,
         baseline=runs[1] if baseline else None,

@@ -32,11 +32,11 @@ class LanguageModel(Protocol):
 
     @property
     def dtype(self) -> str:
-        """Of the weights, e.g. "float32"."""
+        """The type of the weights, e.g. "float32"."""
 
     @property
     def attention(self) -> str:
-        """Which implementation computes it, e.g. "sdpa"."""
+        """The implementation that computes it, e.g. "sdpa"."""
 
     @property
     def stop_tokens(self) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class HiddenModel(LanguageModel, Protocol):
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """As `forward`, with what the logits were computed from.
+        """The logits of `forward`, with what they were computed from.
 
         Returns float [num_logits, V] and, for the same rows, float [num_logits, hidden_size]: the
         last hidden states, behind the last norm.

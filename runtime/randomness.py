@@ -37,17 +37,17 @@ class TorchSource:
     _uniforms: list[float] = field(default_factory=list, repr=False)
 
     def categorical(self, probs: Tensor) -> Tensor:
-        """By inversion of the cumulative sum."""
+        """Tokens drawn by inversion of the cumulative sum."""
         return self.with_replacement(probs, 1).squeeze(-1)
 
     def with_replacement(self, probs: Tensor, k: int) -> Tensor:
-        """By inversion of the cumulative sum."""
+        """Tokens drawn by inversion of the cumulative sum."""
         cumulative = probs.cumsum(-1, dtype=torch.float64)
         height = self._uniform((*probs.shape[:-1], k), probs.device).mul_(BELOW_ONE)
         return torch.searchsorted(cumulative, height.mul_(cumulative[..., -1:]), right=True)
 
     def without_replacement(self, probs: Tensor, k: int) -> Tensor:
-        """By inversion on a CPU, elsewhere by a race, which a single draw does not need."""
+        """Different tokens: by inversion on a CPU, elsewhere by a race."""
         if probs.device.type == "cpu":
             drawn = by_inversion(probs, self._uniform((len(probs), k), probs.device))
             return _checked(drawn)

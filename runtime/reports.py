@@ -52,8 +52,7 @@ class Run:
 
 def report_of(
     plan: Plan,
-    target: LanguageModel,
-    draft: LanguageModel | None,
+    models: tuple[LanguageModel, LanguageModel | None],
     runs: Sequence[Run],
     *,
     seed: int,
@@ -62,8 +61,10 @@ def report_of(
 ) -> Report:
     """The report of `runs`, made with `plan`, at least one.
 
+    models    target and draft
     baseline  the same prompts decoded autoregressively, in the same order
     """
+    target, draft = models
     return Report(
         written_by=WRITTEN_BY,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

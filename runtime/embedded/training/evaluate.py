@@ -41,7 +41,7 @@ class Perplexity:
 
 
 @dataclass(frozen=True)
-class Acceptance:
+class DraftAcceptance:
     """P(the target's next token is the draft's r-th likeliest token), ranks from the first.
 
     rates   float64 [NUM_RANKS]; at temperature 0 the target's likeliest token is meant
@@ -121,7 +121,7 @@ def perplexity(
 
 
 @torch.no_grad()
-def acceptance(pair: str, *, num_tokens: int, seed: int) -> list[Acceptance]:
+def acceptance(pair: str, *, num_tokens: int, seed: int) -> list[DraftAcceptance]:
     """Acceptance by rank over `num_tokens` tokens after each evaluation prompt.
 
     The target writes at the temperature in question. A rank's rate is the mean probability that
@@ -143,7 +143,7 @@ def acceptance(pair: str, *, num_tokens: int, seed: int) -> list[Acceptance]:
             for rows in ids.split(ROWS)
         ]
         rates = torch.cat(parts).double()
-        found.append(Acceptance(pair, temperature, len(rates), rates.mean(0).numpy()))
+        found.append(DraftAcceptance(pair, temperature, len(rates), rates.mean(0).numpy()))
     return found
 
 
