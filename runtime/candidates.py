@@ -1,4 +1,4 @@
-"""What a growing tree's rule is shown of a draft pass: drawn probabilities and features of q."""
+"""What a policy is shown of a draft pass: drawn probabilities and features of q."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from planner.policies.policy import FEATURES, SCORE
 class Shown(NamedTuple):
     """One draft pass over w nodes, on the host."""
 
-    tokens: np.ndarray
-    """int64 [w, K]: the candidates, in the order drawn."""
     drawn: np.ndarray
     """float64 [w, K]: see `drawn_values`."""
     features: np.ndarray
@@ -32,7 +30,7 @@ def shown(
     *,
     distinct: bool,
 ) -> Shown:
-    """What the rule sees: from a GPU in one transfer, on the host in one compiled pass.
+    """What the policy sees: from a GPU in one transfer, on the host in one compiled pass.
 
     q           float [w, V]  rows summing to 1
     candidates  int64 [w, K]  drawn from it
@@ -42,13 +40,13 @@ def shown(
     """
     if q.device.type == "cpu":
         return _shown_on_host(q, candidates, columns, score, distinct)
-    num = candidates.shape[1]  # tokens travel as float64, which holds them exactly
-    packed = torch.cat((candidates.double(), q.gather(-1, candidates).double(),
-                        features(q, columns, score)), dim=-1).cpu().numpy()  # fmt: skip
+    num = candidates.shape[1]
+    seen = q.gather(-1, candidates).double(), features(q, columns, score)
+    packed = torch.cat(seen, dim=-1).cpu().numpy()
     all_features = np.full((len(packed), len(FEATURES)), np.nan)
-    all_features[:, [FEATURES.index(column) for column in columns]] = packed[:, 2 * num :]
-    drawn = drawn_values(packed[:, num : 2 * num], distinct=distinct)
-    return Shown(packed[:, :num].astype(np.int64), drawn, all_features)
+    all_features[:, [FEATURES.index(column) for column in columns]] = packed[:, num:]
+    drawn = drawn_values(packed[:, :num], distinct=distinct)
+    return Shown(drawn, all_features)
 
 
 def _shown_on_host(
@@ -56,14 +54,13 @@ def _shown_on_host(
 ) -> Shown:
     """The same, after a model's pass has left nothing of the interpreter in the caches: dozens of
     small operations would take tens of microseconds each."""
-    tokens = candidates.numpy()
     drawn, found = drawn_and_features(
-        q.numpy(), tokens, distinct, "max_probability" in columns, "entropy" in columns,
+        q.numpy(), candidates.numpy(), distinct, "max_probability" in columns, "entropy" in columns,
         "collision" in columns,
     )  # fmt: skip
     if score is not None and "score" in columns:
         found[:, SCORE] = score.double().numpy()
-    return Shown(tokens, drawn, found)
+    return Shown(drawn, found)
 
 
 def features(q: Tensor, columns: Sequence[str], score: Tensor | None = None) -> Tensor:

@@ -1,12 +1,13 @@
-"""The tree of one step while it is drafted: its shape on the host, its tokens where they are made.
+"""The tree of one step while it is drafted: its shape on the host, its tokens where they are drawn.
 
-Nodes are numbered in the order in which they are added, parents first.  A node is *expanded* once
-the draft model has a distribution for its children.
+Nodes are numbered in the order in which they are added, parents first.  A node is *expanded* by a
+draft pass: it then has a distribution and, drawn from it, an ordered row of tokens.  Its children
+take the first tokens of that row; they may be added before the row is drawn, or one after another
+later.
 """
 
 from __future__ import annotations
 
-from bisect import bisect, bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,51 +21,60 @@ FIRST_CAPACITY = 64
 
 class Room:
     """Arrays for the nodes of one tree at a time: right after a model's pass, with nothing of the
-    interpreter left in the caches, a tenth of a millisecond goes into making new ones."""
+    interpreter left in the caches, a tenth of a millisecond goes into making new ones.
 
-    def __init__(self, capacity: int = FIRST_CAPACITY) -> None:
+    parents    int64 [capacity]             the root's is -1
+    depths     int64 [capacity]             the root's is 0
+    ancestors  bool [capacity, capacity]    is the second an ancestor of the first, or the same?
+    places     int64 [capacity]             where each node's token stands among `drawn`
+    drawn      int64 [any], on the device   the root's token, then all rows, one after the other
+    """
+
+    def __init__(self, device: torch.device, capacity: int = FIRST_CAPACITY) -> None:
+        self.device = device
         self.parents = np.full(capacity, -1, np.int64)
         self.depths = np.zeros(capacity, np.int64)
         self.ancestors = np.zeros((capacity, capacity), bool)
         self.ancestors[0, 0] = True
-        self.host_tokens = torch.zeros(capacity, dtype=torch.int64)
-        self.tokens: np.ndarray = self.host_tokens.numpy()
-        """The same memory."""
+        self.places = np.zeros(capacity, np.int64)
+        self.drawn = torch.zeros(capacity, dtype=torch.int64, device=device)
 
     @property
     def capacity(self) -> int:
+        """Nodes that there is room for."""
         return len(self.parents)
 
     def make(self, capacity: int) -> None:
-        """Room for so many; what is there stays."""
-        larger = Room(capacity)
-        had = self.capacity
-        larger.parents[:had], larger.depths[:had] = self.parents, self.depths
-        larger.ancestors[:had, :had] = self.ancestors
-        larger.tokens[:had] = self.tokens
-        vars(self).update(vars(larger))
+        """Room for so many nodes; what is there stays."""
+        more = 0, capacity - self.capacity
+        self.parents, self.depths = np.pad(self.parents, more), np.pad(self.depths, more)
+        self.ancestors, self.places = np.pad(self.ancestors, more), np.pad(self.places, more)
+
+    def make_for_drawn(self, capacity: int) -> None:
+        """Room for so many drawn tokens; what is there stays."""
+        self.drawn = torch.nn.functional.pad(self.drawn, (0, capacity - len(self.drawn)))
 
 
 class DraftTree:
-    """The root and what has been drafted below it so far; tokens stay on the device.
+    """The root and what has been drafted below it so far.
 
     room  where it is kept, until the next tree that is kept there
-
-    Children are added where there are none yet, level by level, the children of a node by rank.
     """
 
-    def __init__(self, root: int, device: torch.device, room: Room) -> None:
-        self._root, self._device, self._room = root, device, room
-        self._tokens: list[Tensor] = []
-        self._tokens_start: list[int] = []
-        self._all_tokens: Tensor | None = None
+    def __init__(self, root: int, room: Room) -> None:
+        self._room = room
+        room.drawn[0] = root
+        self._num_drawn = 1
+        self._tokens: Tensor | None = None
         self.num_nodes = 1
         self.children: list[list[int]] = [[]]
         self.expanded: list[int] = []
         """Nodes with draft distributions, in the order of their draft passes."""
         self.widths: list[int] = []
         """Nodes expanded by each draft pass."""
-        self._draft_rows: dict[int, tuple[int, int]] = {}
+        self._rows: dict[int, tuple[int, int, int, int]] = {}
+        """Draft pass and number of the distribution in it, first place among the drawn tokens and
+        number of them, by expanded node."""
         self._draft_probs: list[Tensor] = []
 
     @property
@@ -85,33 +95,28 @@ class DraftTree:
     @property
     def depth(self) -> int:
         """Levels below the root."""
-        return int(self._room.depths[self.num_nodes - 1])
+        return int(self.depths.max())
 
     @property
     def tokens(self) -> Tensor:
         """int64 [num_nodes], on the device, the root's first."""
-        if self._all_tokens is None:
-            root = torch.tensor([self._root], device=self._device)
-            self._all_tokens = torch.cat([root, *self._tokens])
-        return self._all_tokens
+        if self._tokens is None:
+            self._tokens = self._at(self._room.places[: self.num_nodes])
+        return self._tokens
 
     @property
     def host_tokens(self) -> Tensor:
         """The same on the host: a transfer."""
         return self.tokens.cpu()
 
+    def tokens_of(self, nodes: Sequence[int]) -> Tensor:
+        """int64 [len(nodes)], on the device."""
+        return self._at(self._room.places[nodes])
+
     def draft_probs(self, node: int) -> Tensor:
         """float [V]: what the children of an expanded node were sampled from."""
-        draft_pass, row = self._draft_rows[node]
+        draft_pass, row, *_ = self._rows[node]
         return self._draft_probs[draft_pass][row]
-
-    def tokens_of(self, nodes: Sequence[int]) -> Tensor:
-        """int64 [len(nodes)] on the device, of nodes below the root that were added together."""
-        part = bisect(self._tokens_start, nodes[-1]) - 1
-        start = self._tokens_start[part]
-        if len(nodes) == len(self._tokens[part]):
-            return self._tokens[part]
-        return self._tokens[part][torch.tensor(nodes, device=self._device).sub_(start)]
 
     def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
         """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
@@ -126,115 +131,75 @@ class DraftTree:
         depths = self.depths if nodes is None else self._room.depths[nodes]
         return self._to_device(depths + root_position)
 
-    def expand(self, nodes: Sequence[int], draft_probs: Tensor) -> None:
-        """Record the distributions float [len(nodes), V] below `nodes`."""
-        draft_pass = len(self._draft_probs)
-        self._draft_probs.append(draft_probs)
-        for row, node in enumerate(nodes):
-            self._draft_rows[node] = (draft_pass, row)
-        self.expanded.extend(nodes)
-        self.widths.append(len(nodes))
+    def add(self, requests: Sequence[tuple[int, int]]) -> list[int]:
+        """Add so many more children to each node, in this order; a node may be one that an earlier
+        request added.
 
-    def add(self, parents: Sequence[int], counts: Sequence[int], tokens: Tensor) -> None:
-        """Add `counts[i]` children to `parents[i]`; tokens int64 [sum(counts)], in that order."""
-        self._tokens_start.append(self.num_nodes)
-        self._tokens.append(tokens)
-        self._all_tokens = None
-        self._add_nodes(parents, counts, len(tokens))
-
-    def _add_nodes(self, parents: Sequence[int], counts: Sequence[int], num_new: int) -> None:
-        """Grow the shape by `num_new` = sum(counts) nodes, all of whose parents are there."""
-        room, start, end = self._room, self.num_nodes, self.num_nodes + num_new
+        Children of a node that is not expanded get their tokens when it is.  Returns the nodes that
+        are named and not expanded, in the order in which they are first named.
+        """
+        room, start = self._room, self.num_nodes
+        end = start + sum(count for _, count in requests)
         if end > room.capacity:
             room.make(max(2 * room.capacity, end))
+        new: dict[int, None] = {}
         child = start
-        for parent, count in zip(parents, counts, strict=True):
-            family = range(child, child + count)
-            self.children[parent].extend(family)
-            for child in family:
-                room.parents[child] = parent
-            child = family.stop
+        for node, count in requests:
+            family, newcomers = self.children[node], range(child, child + count)
+            family.extend(newcomers)
+            self.children.extend([] for _ in newcomers)
+            room.parents[child : child + count] = node
+            child += count
+            if node not in self._rows:
+                new[node] = None
+            elif count > 0:
+                self._give_places(node, len(family) - count)
         add_below(room.parents, room.depths, room.ancestors, start, end)
-        self.children.extend([] for _ in range(num_new))
-        self.num_nodes = end
+        self.num_nodes, self._tokens = end, None
+        return list(new)
+
+    def draw(
+        self, nodes: Sequence[int], draft_probs: Tensor, counts: Sequence[int], tokens: Tensor
+    ) -> None:
+        """Expand `nodes`: record what was drawn below them.
+
+        draft_probs  float [w, V]
+        counts       [w]                 tokens drawn below each node
+        tokens       int64 [sum(counts)] on the device, one node's after the other's
+        """
+        room, place = self._room, self._num_drawn
+        self._num_drawn += len(tokens)
+        if self._num_drawn > len(room.drawn):
+            room.make_for_drawn(2 * self._num_drawn)
+        room.drawn[place : self._num_drawn] = tokens
+        draft_pass = len(self._draft_probs)
+        self._draft_probs.append(draft_probs)
+        for row, (node, count) in enumerate(zip(nodes, counts, strict=True)):
+            self._rows[node] = draft_pass, row, place, count
+            self._give_places(node, 0)
+            place += count
+        self.expanded.extend(nodes)
+        self.widths.append(len(nodes))
+        self._tokens = None
+
+    def _give_places(self, node: int, first: int) -> None:
+        """Tokens of the node's row for its children from rank `first` on."""
+        *_, place, count = self._rows[node]
+        family, places = self.children[node], self._room.places
+        if len(family) > count:
+            raise ValueError(
+                f"node {node}: got {len(family)} children asked for, expected at most {count}"
+            )
+        for rank in range(first, len(family)):
+            places[family[rank]] = place + rank
+
+    def _at(self, places: np.ndarray) -> Tensor:
+        """Drawn tokens at `places`, int64 [any]; a view where they stand side by side."""
+        first, num = int(places[0]), len(places)
+        if num == 1 or bool((places[1:] - places[:-1] == 1).all()):
+            return self._room.drawn[first : first + num]
+        return self._room.drawn[self._to_device(places)]
 
     def _to_device(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device, non_blocking=True)
-
-
-class CandidateTree(DraftTree):
-    """A tree whose nodes draw ordered candidates and reveal some of them, now or later.
-
-    Tokens are kept on the host, where a draft pass brings them with what its rule is shown.
-    Children may be added anywhere, also to nodes that have some: a node's children need not be
-    numbered one after the other.
-    """
-
-    def __init__(self, root: int, device: torch.device, room: Room, max_children: int) -> None:
-        super().__init__(root, device, room)
-        self._max_children = max_children
-        self._candidates: dict[int, list[int]] = {}
-        room.tokens[0] = root
-
-    @property
-    def depth(self) -> int:
-        return int(self.depths.max())
-
-    @property
-    def tokens(self) -> Tensor:
-        return self.host_tokens.to(self._device, non_blocking=True)
-
-    @property
-    def host_tokens(self) -> Tensor:
-        return self._room.host_tokens[: self.num_nodes]
-
-    def tokens_of(self, nodes: Sequence[int]) -> Tensor:
-        return self._to_device(self._room.tokens[nodes])
-
-    def is_expanded(self, node: int) -> bool:
-        return node in self._draft_rows
-
-    def draw(self, nodes: Sequence[int], draft_probs: Tensor, candidates: np.ndarray) -> None:
-        """Expand `nodes`: distributions float [w, V] and candidates int64 [w, K] below them.
-
-        Children that had been revealed before get their tokens.
-        """
-        self.expand(nodes, draft_probs)
-        for node, row in zip(nodes, candidates.tolist(), strict=True):
-            self._candidates[node] = row
-            for child, token in zip(self.children[node], row, strict=False):
-                self._room.tokens[child] = token
-
-    def reveal(self, requests: Sequence[tuple[int, int]]) -> None:
-        """Add so many more children to each node; below a node that is not expanded they get their
-        tokens when it is."""
-        parents: list[int] = []
-        counts: list[int] = []
-        num_new = 0
-        for node, count in requests:
-            if node >= self.num_nodes:  # revealed by an earlier request of this very list
-                self._reveal(parents, counts, num_new)
-                parents, counts, num_new = [], [], 0
-            if count > 0:
-                parents.append(node)
-                counts.append(count)
-                num_new += count
-        self._reveal(parents, counts, num_new)
-
-    def _reveal(self, parents: list[int], counts: list[int], num_new: int) -> None:
-        if num_new == 0:
-            return
-        first = self.num_nodes
-        self._add_nodes(parents, counts, num_new)
-        tokens = self._room.tokens
-        for parent in dict.fromkeys(parents):
-            children = self.children[parent]
-            if len(children) > self._max_children:
-                raise ValueError(
-                    f"node {parent}: got {len(children)} children asked for, "
-                    f"expected at most {self._max_children}"
-                )
-            row = self._candidates.get(parent)
-            if row is not None:
-                for rank in range(bisect_left(children, first), len(children)):
-                    tokens[children[rank]] = row[rank]
+        whole = torch.from_numpy(np.ascontiguousarray(array))
+        return whole.to(self._room.device, non_blocking=True)

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
-from planner.policies import Policy, Request
+from planner.policies import Policy
 from planner.verifiers import Verifier, verifier_at
 
 from .cache import RowCache
-from .candidates import shown
-from .draft_tree import CandidateTree, DraftTree, Room
+from .candidates import Shown, shown
+from .draft_tree import DraftTree, Room
 from .language_model import HiddenModel, LanguageModel
 from .randomness import Source
 from .sampling import distribution
@@ -60,7 +60,7 @@ class Session:
     target    the model whose distribution is sampled
     draft     the model that proposes; None when no policy ever asks for a draft
     verifier  how children are sampled and verified; at temperature 0 it is `topk` over the draft's
-              plain softmax instead, to which all rules then amount
+              plain softmax instead, to which all verifiers then amount
     capacity  cache rows to allocate at first; more are made when needed
     score     a head's word on drafted tokens, for policies that look at it
     timed     wait for a GPU at the end of every draft pass and phase, so that their times are
@@ -92,7 +92,7 @@ class Session:
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
         self.score = score
-        self._room = Room()
+        self._room = Room(target.device)
         self._timed = timed and target.device.type == "cuda"
         self.use(verifier)
 
@@ -178,56 +178,39 @@ class Session:
 
     def _drafted(self, policy: Policy, max_depth: int) -> tuple[DraftTree, list[float]]:
         """The tree that the policy asks for, and the milliseconds of each draft pass."""
-        root, device = self.tokens[-1], self.target.device
+        tree = DraftTree(self.tokens[-1], self._room)
         times: list[float] = []
         policy.start(max_depth)
-        if policy.num_candidates == 0:
-            tree = DraftTree(root, device, self._room)
-            while requests := policy.grow():
-                start = perf_counter()
-                self._draft_children(tree, requests)
-                times.append(1e3 * (self._now() - start))
-            return tree, times
-        grown = CandidateTree(root, device, self._room, policy.num_candidates)
         while requests := policy.grow():
-            new = dict.fromkeys(node for node, _ in requests if not grown.is_expanded(node))
-            grown.reveal(requests)
-            if new:
+            nodes = tree.add(requests)
+            if nodes:
                 start = perf_counter()
-                drawn, shown = self._draft_candidates(grown, list(new), policy)
+                seen = self._expand(tree, nodes, policy)
                 times.append(1e3 * (self._now() - start))
-                policy.expanded(list(new), drawn, shown)
-        return grown, times
+                if seen is not None:
+                    policy.expanded(nodes, seen.drawn, seen.features)
+        return tree, times
 
-    def _draft_children(self, tree: DraftTree, requests: Sequence[Request]) -> None:
-        nodes = [node for node, _ in requests]
-        counts = tuple(count for _, count in requests)
-        draft_probs = distribution(self._draft_logits(tree, nodes), self._draft_sampling)
-        tree.expand(nodes, draft_probs)
-        tree.add(nodes, counts, _sampled_children(self._verifier, draft_probs, counts, self.rng))
-
-    def _draft_candidates(
-        self, tree: CandidateTree, nodes: list[int], policy: Policy
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Expand `nodes`; what the policy is shown of them: drawn values and features."""
-        logits, score = self._scored_logits(tree, nodes)
+    def _expand(self, tree: DraftTree, nodes: list[int], policy: Policy) -> Shown | None:
+        """Draw below `nodes`: candidates, of which the policy is shown what it may see, or exactly
+        the children that they have, of which there is nothing to be shown."""
+        logits, score = self._draft_logits(tree, nodes)
         draft_probs = distribution(logits, self._draft_sampling)
-        candidates = self._verifier.sample(draft_probs, policy.num_candidates, self.rng)
-        distinct = self._verifier.distinct
-        seen = shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
-        tree.draw(nodes, draft_probs, seen.tokens)
-        return seen.drawn, seen.features
+        num = policy.num_candidates
+        counts = tuple(num or len(tree.children[node]) for node in nodes)
+        tokens = _sampled(self._verifier, draft_probs, counts, self.rng)
+        tree.draw(nodes, draft_probs, counts, tokens)
+        if num == 0:
+            return None
+        candidates, distinct = tokens.view(-1, num), self._verifier.distinct
+        return shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
 
-    def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> Tensor:
-        """float [len(nodes), V]: one draft pass over `nodes`, which join the draft's cache."""
+    def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """Logits float [w, V] of one draft pass over w `nodes`, which join the draft's cache, and
+        the head's word on them, float [w], if there is a head."""
         draft, inputs = self._draft_inputs(tree, nodes)
-        return draft.forward(*inputs, num_logits=len(nodes))
-
-    def _scored_logits(self, tree: DraftTree, nodes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
-        """The same, and the head's word on the nodes, float [len(nodes)], if there is a head."""
         if self.score is None:
-            return self._draft_logits(tree, nodes), None
-        draft, inputs = self._draft_inputs(tree, nodes)
+            return draft.forward(*inputs, num_logits=len(nodes)), None
         if not isinstance(draft, HiddenModel):
             raise PlannerError(
                 f"draft: got {draft.info.name}, which does not give its hidden states, but the "
@@ -309,10 +292,10 @@ def _taken(tokens: Tensor, nodes: list[int]) -> Tensor:
     return tokens[nodes]
 
 
-def _sampled_children(
+def _sampled(
     verifier: Verifier, draft_probs: Tensor, counts: tuple[int, ...], rng: Source
 ) -> Tensor:
-    """int64 [sum(counts)]: counts[i] children of row i of float [w, V], row after row."""
+    """int64 [sum(counts)]: counts[i] tokens for row i of float [w, V], row after row."""
     most = max(counts)
     if min(counts) == most:
         return verifier.sample(draft_probs, most, rng).reshape(-1)

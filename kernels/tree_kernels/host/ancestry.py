@@ -10,7 +10,7 @@ from numba import njit
 def add_below(
     parents: np.ndarray, depths: np.ndarray, ancestors: np.ndarray, start: int, end: int
 ) -> None:
-    """Write down nodes `start` to `end` - 1, whose `parents` are written and come before `start`.
+    """Write down nodes `start` to `end` - 1, whose `parents` are written and come before them.
 
     parents    int64 [capacity]
     depths     int64 [capacity]
@@ -20,6 +20,5 @@ def add_below(
     for node in range(start, end):
         parent = parents[node]
         depths[node] = depths[parent] + 1
-        ancestors[node, :start] = ancestors[parent, :start]
-        ancestors[node, start:end] = False
+        ancestors[node, :node] = ancestors[parent, :node]
         ancestors[node, node] = True
