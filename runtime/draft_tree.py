@@ -37,7 +37,7 @@ class Room:
         self.ancestors = np.zeros((capacity, capacity), bool)
         self.ancestors[0, 0] = True
         self.places = np.zeros(capacity, np.int64)
-        self.drawn = torch.zeros(capacity, dtype=torch.int64, device=device)
+        self.keep_drawn(torch.zeros(capacity, dtype=torch.int64, device=device))
 
     @property
     def capacity(self) -> int:
@@ -52,7 +52,37 @@ class Room:
 
     def make_for_drawn(self, capacity: int) -> None:
         """Room for so many drawn tokens; what is there stays."""
-        self.drawn = torch.nn.functional.pad(self.drawn, (0, capacity - len(self.drawn)))
+        self.keep_drawn(torch.nn.functional.pad(self.drawn, (0, capacity - len(self.drawn))))
+
+    def keep_drawn(self, drawn: Tensor) -> None:
+        """Take `drawn` for the drawn tokens; on the host, where numpy's calls are the shorter ones,
+        it is also seen as an array of the same memory."""
+        self.drawn = drawn
+        self.host_drawn = drawn.numpy() if self.device.type == "cpu" else None
+
+    def fill_drawn(self, start: int, tokens: Tensor) -> None:
+        """Write tokens int64 [any] behind the first `start` drawn ones."""
+        end = start + len(tokens)
+        if end > len(self.drawn):
+            self.make_for_drawn(2 * end)
+        if self.host_drawn is None:
+            self.drawn[start:end] = tokens
+        else:
+            self.host_drawn[start:end] = tokens.numpy()
+
+    def drawn_at(self, places: np.ndarray) -> Tensor:
+        """int64 [any], on the device: the drawn tokens at places int64 [any]."""
+        if self.host_drawn is not None:
+            return torch.from_numpy(self.host_drawn[places])
+        first, num = int(places[0]), len(places)
+        if num == 1 or bool((places[1:] - places[:-1] == 1).all()):  # side by side: no transfer
+            return self.drawn[first : first + num]
+        return self.drawn[self.to_device(places)]
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        """The array as a tensor there."""
+        whole = torch.from_numpy(np.ascontiguousarray(array))
+        return whole.to(self.device, non_blocking=True)
 
 
 class DraftTree:
@@ -63,10 +93,12 @@ class DraftTree:
 
     def __init__(self, root: int, room: Room) -> None:
         self._room = room
-        room.drawn[0] = root
+        room.fill_drawn(0, torch.tensor([root]))
         self._num_drawn = 1
         self._tokens: Tensor | None = None
         self.num_nodes = 1
+        self.depth = 0
+        """Levels below the root."""
         self.children: list[list[int]] = [[]]
         self.expanded: list[int] = []
         """Nodes with draft distributions, in the order of their draft passes."""
@@ -93,15 +125,10 @@ class DraftTree:
         return self._room.ancestors[: self.num_nodes, : self.num_nodes]
 
     @property
-    def depth(self) -> int:
-        """Levels below the root."""
-        return int(self.depths.max())
-
-    @property
     def tokens(self) -> Tensor:
         """int64 [num_nodes], on the device, the root's first."""
         if self._tokens is None:
-            self._tokens = self._at(self._room.places[: self.num_nodes])
+            self._tokens = self._room.drawn_at(self._room.places[: self.num_nodes])
         return self._tokens
 
     @property
@@ -111,7 +138,7 @@ class DraftTree:
 
     def tokens_of(self, nodes: Sequence[int]) -> Tensor:
         """int64 [len(nodes)], on the device."""
-        return self._at(self._room.places[nodes])
+        return self._room.drawn_at(self._room.places[nodes])
 
     def draft_probs(self, node: int) -> Tensor:
         """float [V]: what the children of an expanded node were sampled from."""
@@ -120,16 +147,16 @@ class DraftTree:
 
     def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
         """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
-        return self._to_device(self._room.ancestors[np.array(nodes)[:, None], among])
+        return self._room.to_device(self._room.ancestors[np.array(nodes)[:, None], among])
 
     def visible_to_all(self) -> Tensor:
         """bool [num_nodes, num_nodes] on the device: the mask of the verification pass."""
-        return self._to_device(self.ancestors)
+        return self._room.to_device(self.ancestors)
 
     def positions(self, root_position: int, nodes: Sequence[int] | None = None) -> Tensor:
         """int64 on the device: text positions of `nodes` (default all)."""
         depths = self.depths if nodes is None else self._room.depths[nodes]
-        return self._to_device(depths + root_position)
+        return self._room.to_device(depths + root_position)
 
     def add(self, requests: Sequence[tuple[int, int]]) -> list[int]:
         """Add so many more children to each node, in this order; a node may be one that an earlier
@@ -138,24 +165,25 @@ class DraftTree:
         Children of a node that is not expanded get their tokens when it is.  Returns the nodes that
         are named and not expanded, in the order in which they are first named.
         """
-        room, start = self._room, self.num_nodes
-        end = start + sum(count for _, count in requests)
-        if end > room.capacity:
-            room.make(max(2 * room.capacity, end))
+        room, children, rows = self._room, self.children, self._rows
         new: dict[int, None] = {}
-        child = start
+        child = self.num_nodes
         for node, count in requests:
-            family, newcomers = self.children[node], range(child, child + count)
-            family.extend(newcomers)
-            self.children.extend([] for _ in newcomers)
-            room.parents[child : child + count] = node
-            child += count
-            if node not in self._rows:
+            start, child = child, child + count
+            if child > room.capacity:
+                room.make(2 * child)
+            if count > 0:
+                children[node].extend(range(start, child))
+                children.extend([[] for _ in range(count)])
+                room.parents[start:child] = node
+            if node not in rows:
                 new[node] = None
             elif count > 0:
-                self._give_places(node, len(family) - count)
-        add_below(room.parents, room.depths, room.ancestors, start, end)
-        self.num_nodes, self._tokens = end, None
+                self._give_places(node, len(children[node]) - count)
+        self.depth = max(
+            self.depth, add_below(room.parents, room.depths, room.ancestors, self.num_nodes, child)
+        )
+        self.num_nodes, self._tokens = child, None
         return list(new)
 
     def draw(
@@ -167,20 +195,17 @@ class DraftTree:
         counts       [w]                 tokens drawn below each node
         tokens       int64 [sum(counts)] on the device, one node's after the other's
         """
-        room, place = self._room, self._num_drawn
-        self._num_drawn += len(tokens)
-        if self._num_drawn > len(room.drawn):
-            room.make_for_drawn(2 * self._num_drawn)
-        room.drawn[place : self._num_drawn] = tokens
-        draft_pass = len(self._draft_probs)
+        place, draft_pass = self._num_drawn, len(self.widths)
+        self._room.fill_drawn(place, tokens)
         self._draft_probs.append(draft_probs)
         for row, (node, count) in enumerate(zip(nodes, counts, strict=True)):
             self._rows[node] = draft_pass, row, place, count
-            self._give_places(node, 0)
+            if self.children[node]:
+                self._give_places(node, 0)
             place += count
         self.expanded.extend(nodes)
         self.widths.append(len(nodes))
-        self._tokens = None
+        self._num_drawn, self._tokens = place, None
 
     def _give_places(self, node: int, first: int) -> None:
         """Tokens of the node's row for its children from rank `first` on."""
@@ -192,14 +217,3 @@ class DraftTree:
             )
         for rank in range(first, len(family)):
             places[family[rank]] = place + rank
-
-    def _at(self, places: np.ndarray) -> Tensor:
-        """Drawn tokens at `places`, int64 [any]; a view where they stand side by side."""
-        first, num = int(places[0]), len(places)
-        if num == 1 or bool((places[1:] - places[:-1] == 1).all()):
-            return self._room.drawn[first : first + num]
-        return self._room.drawn[self._to_device(places)]
-
-    def _to_device(self, array: np.ndarray) -> Tensor:
-        whole = torch.from_numpy(np.ascontiguousarray(array))
-        return whole.to(self._room.device, non_blocking=True)

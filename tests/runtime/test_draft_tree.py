@@ -64,11 +64,19 @@ def candidate_tree(levels, room: Room) -> DraftTree:
     return tree
 
 
+class AsOnADevice(Room):
+    """Drawn tokens are not seen as an array."""
+
+    def keep_drawn(self, drawn):
+        self.drawn, self.host_drawn = drawn, None
+
+
+@pytest.mark.parametrize("kind", [Room, AsOnADevice])
 @pytest.mark.parametrize("kept", [drawn_tree, candidate_tree])
-def test_nothing_of_an_earlier_tree_is_left_in_its_room(kept):
+def test_nothing_of_an_earlier_tree_is_left_in_its_room(kept, kind):
     """Large after small, small after large, beyond the first capacity and back."""
     rng = np.random.default_rng(0)
-    room = Room(CPU)
+    room = kind(CPU)
     for num_nodes in (9, 40, 3, 150, 20, 1, 60, 200, 12):
         levels = random_levels(rng, num_nodes)
         parents = parents_of(levels)
@@ -96,12 +104,13 @@ def test_a_lone_root_has_its_token():
     assert DraftTree(7, Room(CPU)).tokens.tolist() == [7]
 
 
+@pytest.mark.parametrize("kind", [Room, AsOnADevice])
 @pytest.mark.parametrize("seed", range(20))
-def test_children_take_the_first_tokens_of_their_parents_rows(seed):
+def test_children_take_the_first_tokens_of_their_parents_rows(seed, kind):
     """However they are asked for: before their row is drawn and after, in one answer or in many,
     level by level or not.  Against dictionaries."""
     rng = np.random.default_rng(seed)
-    tree = DraftTree(99, Room(CPU, 2))
+    tree = DraftTree(99, kind(CPU, 2))
     rows: dict[int, list[int]] = {}
     families: dict[int, list[int]] = {0: []}
     while len(families) < 90:
