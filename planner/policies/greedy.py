@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from ..documents.counted import counted
 from .policy import Policy
-from .slot_policy import SlotPolicy, SlotSettings
+from .slot_policy import SlotPolicy, SlotSettings, Told
 
 
 class GreedyDrafting(SlotSettings):
@@ -42,5 +40,5 @@ class Greedy(SlotPolicy):
         super().__init__(settings)
         self._advanced = advanced
 
-    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
-        return int(self._advanced(*self._memory, fresh, drawn, self._max_depth))
+    def _advance(self, told: Told) -> int:
+        return int(self._advanced(self._arrays, told, self._max_depth))

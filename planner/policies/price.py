@@ -36,7 +36,7 @@ from pydantic import Field, model_validator
 
 from ..documents.document import Milliseconds
 from .policy import COLLISION, FEATURES, Policy
-from .slot_policy import SlotPolicy, SlotSettings
+from .slot_policy import SlotPolicy, SlotSettings, Told
 
 Chance = Annotated[float, Field(ge=0, le=1)]
 
@@ -153,15 +153,14 @@ class Price(SlotPolicy):
 
         super().__init__(settings)
         self._advanced = advanced
-        self.tables = tables_of(settings, deterministic=deterministic)
+        self._tables = tuple(tables_of(settings, deterministic=deterministic))
         self._planned = self._price = settings.price_per_ms
         self._online = settings.online
         self._tokens = self._time = 0.0
 
-    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
-        memory, tables, price = self._memory, self.tables, self._price
-        told = fresh, drawn, features
-        return int(self._advanced(*memory, *told, *tables, price, self._max_depth))
+    def _advance(self, told: Told) -> int:
+        tables, price = self._tables, self._price
+        return int(self._advanced(self._arrays, told, tables, price, self._max_depth))
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         if not self._online:

@@ -2,9 +2,9 @@
 
 A call into compiled code costs some twenty microseconds right after a model's pass, with nothing of
 it left in the caches, and as much again for each named tuple that it is handed.  So all of a step
-lies in four arrays, of which each policy knows its rows; they are handed over one by one; what a
-policy is told goes with the next question; and its answer on a lone root, always the same, is known
-by heart.
+lies in four arrays, of which each policy knows its rows, handed over as a plain tuple; what a policy
+is told goes with the next question; and its answer on a lone root, always the same, is known by
+heart.
 """
 
 from __future__ import annotations
@@ -21,6 +21,16 @@ from .policy import FEATURES, MaxDepth, PolicySettings, Request
 
 NumNodes = Annotated[int, Field(ge=1, description="most nodes of a tree, root included")]
 MaxChildren = Annotated[int, Field(ge=1, description="candidates drawn at once below a node")]
+
+
+Told = tuple[bool, np.ndarray, np.ndarray]
+"""What the last draft pass found, for the nodes that the last answer wanted expanded, in the order
+in which it first named them; of none, nothing:
+
+fresh     a step begins; with news its first answer, on a lone root, was given already
+drawn     float64 [w, num_candidates]
+features  float64 [w, `FEATURES`]
+"""
 
 
 class SlotSettings(PolicySettings):
@@ -54,6 +64,7 @@ class SlotPolicy:
         self._limit = settings.max_depth
         self._max_depth = 0
         self._memory = new_memory(self.num_nodes, self.num_candidates)
+        self._arrays = tuple(self._memory)
         self._answer = self._memory.wholes[ANSWER]
         self._nothing = np.empty((0, self.num_candidates)), np.empty((0, len(FEATURES)))
         self._news, self._fresh = self._nothing, True
@@ -70,7 +81,7 @@ class SlotPolicy:
         lone = self._fresh and self._news is self._nothing
         if lone and self._max_depth in self._first_answers:
             return self._first_answers[self._max_depth]
-        count = self._advance(self._fresh, *self._news)
+        count = self._advance((self._fresh, *self._news))
         self._news, self._fresh = self._nothing, False
         nodes, children = self._answer[:, :count].tolist()
         requests = list(zip(nodes, children, strict=True))
@@ -86,14 +97,8 @@ class SlotPolicy:
         """float64 [nodes so far]: value of the slot that each filled; the root's is 1."""
         return self._memory.reals[0, : self._memory.wholes[0, 0]].copy()
 
-    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
+    def _advance(self, told: Told) -> int:
         """Take in what the last pass found, decide, and write down the requests.
-
-        fresh     a step begins; with news its first answer, on a lone root, was given already
-        drawn     float64 [w, num_candidates]  of the nodes to be expanded by the last answer, in
-                                               the order in which it first named them; of none,
-                                               nothing
-        features  float64 [w, `FEATURES`]      of the same
 
         Returns how many requests.
         """

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
 from .policy import Policy, Share
-from .slot_policy import SlotPolicy, SlotSettings
+from .slot_policy import SlotPolicy, SlotSettings, Told
 
 
 class ThresholdDrafting(SlotSettings):
@@ -39,6 +38,5 @@ class Threshold(SlotPolicy):
         self._advanced = advanced
         self._threshold = settings.threshold
 
-    def _advance(self, fresh: bool, drawn: np.ndarray, features: np.ndarray) -> int:
-        threshold, max_depth = self._threshold, self._max_depth
-        return int(self._advanced(*self._memory, fresh, drawn, threshold, max_depth))
+    def _advance(self, told: Told) -> int:
+        return int(self._advanced(self._arrays, told, self._threshold, self._max_depth))

@@ -62,15 +62,17 @@ def growth_in(memory: Memory) -> Growth:
 
 
 @njit(cache=True)
-def advanced(  # type: ignore[no-untyped-def]
-    wholes, reals, flags, kept, fresh, drawn, features,
-    knots, before, after, ahead, verify_ms, draft_ms, draft_root_ms, node_price, lookahead, known,
-    price, max_depth,
-):  # fmt: skip
-    memory = Memory(wholes, reals, flags, kept)
-    times = verify_ms, draft_ms, draft_root_ms
-    tables = Tables(knots, before, after, ahead, *times, node_price, lookahead, known)
-    growth, requests = growth_in(memory), requests_in(memory)
+def advanced(memory, told, tables, price, max_depth):  # type: ignore[no-untyped-def]
+    """Take in what was told, go on, and return how many requests there are; see `SlotPolicy`.
+
+    memory  a plain tuple of `Memory`'s arrays
+    told    (fresh, drawn, features)
+    tables  a plain tuple of `Tables`' fields
+    """
+    fresh, drawn, features = told
+    tables = Tables(*tables)
+    whole = Memory(*memory)
+    growth, requests = growth_in(whole), requests_in(whole)
     if fresh:
         start(growth)
     if len(drawn) > 0:

@@ -30,10 +30,14 @@ def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
 
 
 @njit(cache=True)
-def advanced(  # type: ignore[no-untyped-def]
-    wholes, reals, flags, kept, fresh, drawn, threshold, max_depth
-):
-    nodes, level, below, requests = state_in(Memory(wholes, reals, flags, kept))
+def advanced(memory, told, threshold, max_depth):  # type: ignore[no-untyped-def]
+    """Take in what was told, go on, and return how many requests there are; see `SlotPolicy`.
+
+    memory  a plain tuple of `Memory`'s arrays
+    told    (fresh, drawn, features)
+    """
+    fresh, drawn, _ = told
+    nodes, level, below, requests = state_in(Memory(*memory))
     if fresh:
         start(nodes, level, below, max_depth)
     if len(drawn) > 0:
