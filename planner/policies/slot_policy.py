@@ -2,9 +2,9 @@
 
 A call into compiled code costs some twenty microseconds right after a model's pass, with nothing of
 it left in the caches, and as much again for each named tuple that it is handed.  So all of a step
-lies in four arrays, of which each policy knows its rows, handed over as a plain tuple; what a policy
-is told goes with the next question; and its answer on a lone root, always the same, is known by
-heart.
+lies in four arrays, of which each policy knows its rows; they are handed over as a plain tuple;
+what a policy is told goes with the next question; and its answer on a lone root, always the same,
+is known by heart.
 """
 
 from __future__ import annotations
