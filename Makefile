@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit soak notebooks train gpu clean
+.PHONY: help setup demo test lint types unit soak docs record notebooks train gpu clean
 
 help:
 	@echo "make setup   the virtual environment that the others run in"
@@ -11,6 +11,8 @@ help:
 	@echo "make test    set up, lint, type-check and run every test"
 	@echo "make soak    statistical tests with many samples (minutes)"
 	@echo "make notebooks   run the notebooks again, and keep what they show"
+	@echo "make docs    build the documentation into build/site, every link checked"
+	@echo "make record  make demo, and show its run in the README and the notebook"
 	@echo "make train   train the embedded pair again (about an hour)"
 	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton;"
 	@echo "             OUT=FOLDER takes the results"
@@ -45,6 +47,21 @@ unit: setup
 # The statistical tests with more samples than anybody waits for while working.
 soak: setup
 	$(RUN) -m pytest -n auto --maxprocesses 8 -m soak
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet --site-dir build/site
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
+# The run that the README shows: its documents, its picture, its outputs, the notebook.
+record: demo
+	for shape in as-it-is inflated-to-25-M; do \
+		cp demo/$$shape/profile.json demo/$$shape/plan.json demo/$$shape/report.json \
+			notebooks/data/$$shape/; done
+	$(RUN) .ci/readme.py --write
+	$(MAKE) notebooks
 
 notebooks: setup
 	$(VENV)/bin/jupyter-execute --inplace notebooks/*.ipynb

@@ -1,43 +1,103 @@
-"""Run the README: its `$ planner ...` lines, then its Python, in a fresh folder.
+"""Run the `$ planner ...` lines and the Python of the README and of the pages of `PAGES`, in order.
 
-The `make` lines are run by `.ci/run` itself.  Exits non-zero at the first thing that fails.
+    python .ci/readme.py [--profile FILE]    run them all in one fresh folder
+    python .ci/readme.py --write             put what `planner show` prints of notebooks/data there
+
+--profile names a profile that was just measured by the README's own `planner profile` command,
+which is then not run again.  Exits non-zero at the first thing that fails.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "docs/first-steps.md"]
+SHOWN = ROOT / "notebooks/data/inflated-to-25-M"
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+ENVIRONMENT = {**os.environ, "PATH": PATH, "COLUMNS": "100"}
 
 
-def blocks(language: str) -> list[str]:
-    """Contents of the README's fenced blocks in `language`."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
+    """(language, content) of the fenced blocks of a page that are in one of `languages`."""
+    pattern = rf"^```({'|'.join(languages)})\n(.*?)^```"
+    return re.findall(pattern, page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def main() -> None:
-    commands = [
-        line.removeprefix("$ ")
-        for block in blocks("console")
-        for line in block.splitlines()
-        if line.startswith("$ ") and not line.startswith("$ make")
-    ]
-    programs = blocks("python")
-    if not commands or not programs:
-        sys.exit("README: expected commands and a Python example, found none")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+def commands(block: str) -> list[str]:
+    """What a console block types, without its `$`; a command may go on behind a backslash."""
+    return re.findall(r"^\$ ((?:.*\\\n)*.*)$", block, re.MULTILINE)
+
+
+def run_pages(profile: Path | None) -> None:
+    """Run everything; `profile` stands for the first `planner profile`."""
     with tempfile.TemporaryDirectory() as folder:
-        lines = [shlex.split(command) for command in commands]
-        for arguments in [*lines, *([sys.executable, "-c", program] for program in programs)]:
-            print("$", shlex.join(arguments)[:200], flush=True)
-            subprocess.run(arguments, cwd=folder, env={**os.environ, "PATH": path}, check=True)
+        for page in PAGES:
+            found = blocks(page, "console", "python")
+            if not found:
+                sys.exit(f"{page}: expected commands or a Python example, found none")
+            for language, content in found:
+                lines = (
+                    [shlex.split(line.replace("\\\n", " ")) for line in commands(content)]
+                    if language == "console"
+                    else [[sys.executable, "-c", content]]
+                )
+                for arguments in lines:
+                    print("$", shlex.join(arguments)[:200], flush=True)
+                    if profile is not None and arguments[:2] == ["planner", "profile"]:
+                        take(profile, Path(folder))
+                        profile = None
+                    else:
+                        subprocess.run(arguments, cwd=folder, env=ENVIRONMENT, check=True)
+
+
+def take(profile: Path, folder: Path) -> None:
+    """Copy a profile and the arrays beside it to profile.json in `folder`."""
+    print(f"  (taken from {profile}, which this command wrote)", flush=True)
+    for path in profile.parent.iterdir():
+        if path.is_file() and path.suffix in (".json", ".safetensors"):
+            shutil.copy(path, folder)
+
+
+def with_outputs(text: str) -> str:
+    """`text` with what `planner show` prints of `SHOWN` below each such line."""
+
+    def answered(found: re.Match[str]) -> str:
+        lines = []
+        for command in commands(found[1]):
+            lines.append(f"$ {command}")
+            if command.startswith("planner show "):
+                shown = subprocess.run(
+                    [sys.executable, "-m", *shlex.split(command)], cwd=SHOWN, env=ENVIRONMENT,
+                    check=True, capture_output=True, text=True,
+                )  # fmt: skip
+                lines += [line.rstrip() for line in shown.stdout.rstrip("\n").splitlines()]
+        return "```console\n" + "\n".join(lines) + "\n```"
+
+    return re.sub(r"^```console\n(.*?)^```$", answered, text, flags=re.MULTILINE | re.DOTALL)
+
+
+def write() -> None:
+    """The README's outputs and its picture, from the documents in `SHOWN`."""
+    from planner import load
+    from planner.show.figures import overview, save_png
+
+    PAGES[0].write_text(with_outputs(PAGES[0].read_text()))
+    documents = (load(SHOWN / f"{name}.json") for name in ("profile", "plan", "report"))
+    save_png(overview(*documents), ROOT / "docs/images/overview.png")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--profile", type=Path)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    write() if arguments.write else run_pages(arguments.profile)

@@ -14,9 +14,13 @@ from pathlib import Path
 
 from planner import Report, load
 from planner.cli import main as planner
-from planner.show.figures import reports_figure, save_png
+from planner.show.figures import overview, reports_figure, save_png
 
-SHAPES = {"as it is": "embedded/target", "inflated to 25 M": "embedded/target@25M"}
+SHAPES = {
+    "as it is": ("embedded/target", "auto"),
+    "inflated to 25 M": ("embedded/target@25M", "fixed"),
+}
+"""Title -> target, and which solvers propose: all, or those of one tree for all steps."""
 
 
 def demo(folder: Path) -> None:
@@ -24,9 +28,9 @@ def demo(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     reports = {}
-    for title, target in SHAPES.items():
+    for title, (target, solver) in SHAPES.items():
         print(f"\n# the embedded pair, {title}", file=sys.stderr)
-        reports[title] = plan_and_decode(target, folder / title.replace(" ", "-"))
+        reports[title] = plan_and_decode(target, solver, folder / title.replace(" ", "-"))
     save_png(reports_figure(reports), folder / "predicted-and-measured.png")
     print()
     for title, report in reports.items():
@@ -38,7 +42,7 @@ def demo(folder: Path) -> None:
     print(f"{time.perf_counter() - start:.0f} s; figures and JSON in {folder}/")
 
 
-def plan_and_decode(target: str, folder: Path) -> Report:
+def plan_and_decode(target: str, solver: str, folder: Path) -> Report:
     """The three commands of the main job, and the figures."""
     folder.mkdir(exist_ok=True)
     profile, plan, report = (folder / f"{name}.json" for name in ("profile", "plan", "report"))
@@ -47,16 +51,16 @@ def plan_and_decode(target: str, folder: Path) -> Report:
         "profile", "--target", target, "--temperature", "0.6", "--num-tokens", length,
         "--context", "128", "--repeats", "8", "-o", str(profile),
     )  # fmt: skip
-    run("solve", str(profile), "-o", str(plan))
+    run("solve", str(profile), "--solver", solver, "-o", str(plan))
     run(
         "decode", str(plan), "--prompts", "embedded/evaluation", "--num-prompts", "16",
         "--max-new-tokens", length, "--baseline", "-o", str(report),
     )  # fmt: skip
     run("show", str(profile), "--png", str(folder / "times.png"))
     run("show", str(plan), "--png", str(folder / "tree.png"))
-    loaded = load(report)
-    assert isinstance(loaded, Report)
-    return loaded
+    documents = (load(profile), load(plan), load(report))
+    save_png(overview(*documents), folder / "overview.png")
+    return documents[-1]
 
 
 def run(*arguments: str) -> None:

@@ -1,6 +1,6 @@
 """Trees that grow while decoding against fixed ones: predicted and measured side by side.
 
-    python -m benchmarks.growing [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
+    python -m benchmarks.growing [-o FILE] [--page FILE] [--pair NAME] [--shape NAME] ...
 
 For each embedded pair, each shape of its target and each temperature: train a head, profile, let
 each solver propose, and measure every proposal, each number where it costs least noise: the time of
@@ -27,7 +27,6 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from planner.documents.document import write_atomically
 from planner.plans.plan import Plan
 from planner.verifiers import GREEDY_VERIFIER
 from profiler import discard_pieces
@@ -49,7 +48,7 @@ from .growing_times import (
     times_of,
 )
 from .lead import MeasuredSpeed, lead
-from .marks import add_outputs, folder_beside, publish
+from .marks import add_outputs, folder_beside, publish, replace_marked
 from .regret_times import (
     OFTEN,
     TEMPERATURES,
@@ -308,9 +307,10 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
                 for row in compared(pair, shown(list(group))):
                     print(row.markdown(), flush=True)
                     rows.append(row)
-            publish(rows, table(rows), "growing", arguments.output, arguments.readme)
-            if arguments.output:
-                write_atomically(arguments.output.with_suffix(".md"), f"{details(rows)}\n")
+            publish(rows, table(rows), "growing", arguments.output, arguments.page)
+            if arguments.page:
+                beside = arguments.page.with_name("growing-details.md")
+                replace_marked(beside, "growing-details", details(rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Are the settings of growing trees set well?
 
-    python -m benchmarks.knobs [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
+    python -m benchmarks.knobs [-o FILE] [--page FILE] [--pair NAME] [--shape NAME] ...
 
 For each embedded pair, shape and temperature the planner sets the knobs of every policy from a
 profile of the profiling prompts.  Then trees are recorded on other prompts, and policies play on
@@ -240,7 +240,7 @@ def main() -> None:
             ]
             rows = [row for each in tqdm(running, "settings") for row in each.result()]
     print(table(rows))
-    publish(rows, table(rows), "knobs", arguments.output, arguments.readme)
+    publish(rows, table(rows), "knobs", arguments.output, arguments.page)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from planner.documents.document import PlannerError, write_atomically
 
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:
-    """`-o FILE` and `--readme FILE`, for `publish`."""
+    """`-o FILE` and `--page FILE`, for `publish`."""
     parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--readme", type=Path, help="put the table between this file's marks")
+    parser.add_argument("--page", type=Path, help="put the table between this file's marks")
 
 
 @contextmanager
@@ -41,13 +41,13 @@ def folder_beside(output: Path | None, *, keep: bool) -> Iterator[Path]:
 
 
 def publish(
-    rows: Sequence[Any], table: str, name: str, output: Path | None, readme: Path | None
+    rows: Sequence[Any], table: str, name: str, output: Path | None, page: Path | None
 ) -> None:
     """The results are written: rows, which are dataclasses, and the same as a table in Markdown."""
     if output:
         write_atomically(output, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    if readme:
-        replace_marked(readme, name, table)
+    if page:
+        replace_marked(page, name, table)
 
 
 def marked(path: Path, name: str) -> str:

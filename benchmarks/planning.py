@@ -390,8 +390,8 @@ def main() -> None:
             "algorithm_5": [asdict(growth) for growth in growths],
         }
         write_atomically(arguments.output, json.dumps(content, indent=1) + "\n")
-    if arguments.readme:
-        replace_marked(arguments.readme, "planning", table(rows))
+    if arguments.page:
+        replace_marked(arguments.page, "planning", table(rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How much faster than the chosen plan would the best plan have been?
 
-    python -m benchmarks.regret [-o FILE] [--readme FILE] [--pair NAME] [--shape NAME] ...
+    python -m benchmarks.regret [-o FILE] [--page FILE] [--pair NAME] [--shape NAME] ...
 
 For each embedded pair, each shape of its target and each temperature: profile, solve, and then
 measure the chosen plan beside a grid of other plans.  A plan's speed is its tokens per step over
@@ -238,7 +238,7 @@ def main() -> None:
         return
     rows = rows_of(finals, FINAL_REPEATS)
     print(table(rows))
-    publish(rows, table(rows), "regret", output, arguments.readme)
+    publish(rows, table(rows), "regret", output, arguments.page)
     within = sum(row.regret <= 0.03 for row in rows)
     worst = max(row.regret for row in rows)
     print(f"\n{within} of {len(rows)} within 3 %, worst {worst:+.1%}", file=sys.stderr)

@@ -1,12 +1,12 @@
 """Does the plan tell the truth?  Predicted and measured tokens per step, every verifier.
 
-    python -m benchmarks.truth [-o FILE] [--readme FILE] [--jobs N] [--pair NAME] [--verifier NAME]
+    python -m benchmarks.truth [-o FILE] [--page FILE] [--jobs N] [--pair NAME] [--verifier NAME]
 
 Two predictions are compared with what is then measured on the embedded pairs' evaluation prompts:
 one from other prompts and other texts (the profiling set: what a plan promises about prompts nobody
 has seen), and one along the very texts that were then decoded (the arithmetic alone: what is left
 is the luck of drafting and of accepting, which temperature 0 does not have).  Prints a Markdown
-table; `-o` writes JSON, `--readme` puts the table between that file's truth marks.
+table; `-o` writes JSON, `--page` puts the table between that file's truth marks.
 """
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ def main() -> None:
         output=arguments.output,
     )
     print(table(rows))
-    publish(rows, table(rows), "truth", arguments.output, arguments.readme)
+    publish(rows, table(rows), "truth", arguments.output, arguments.page)
     if arguments.output:
         discard_pieces(arguments.output)
 

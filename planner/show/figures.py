@@ -73,23 +73,12 @@ def profile_figure(profile: Profile) -> Figure:
 
 def tree_figure(plan: Plan) -> Figure:
     """The tree; a node's area is the probability that it is reached."""
-    tree = plan.tree
-    known = plan.predicted.reach if plan.predicted else None
-    reach = np.ones(tree.num_nodes) if known is None else np.array(known)
-    across = _leaf_order(plan)
+    tree, across = plan.tree, _leaf_order(plan)
     spread = max(across.max() - across.min(), 1.0)
     figure = Figure(figsize=(min(6 + 0.16 * spread, 16), 1.5 + 0.5 * tree.depth))
     height = figure.get_figheight()
     axes = figure.add_axes((0.02, 0.02, 0.96, 1 - 0.9 / height))
-    for node in range(1, tree.num_nodes):
-        parent = tree.parents[node]
-        axes.plot(
-            [across[parent], across[node]], [-tree.depths[parent], -tree.depths[node]],
-            color=QUIET, linewidth=0.4 + 3 * reach[node], zorder=1,
-        )  # fmt: skip
-    axes.scatter(across, -tree.depths, s=6 + 240 * reach, color=TARGET, zorder=2)
-    axes.set_axis_off()
-    axes.margins(0.06, 0.12)
+    _draw_tree(axes, plan, size=240)
     title = f"{tree.num_nodes} nodes, depth {tree.depth}, {plan.verifier}, {plan.sampling}"
     if plan.predicted:
         title += (
@@ -99,6 +88,32 @@ def tree_figure(plan: Plan) -> Figure:
     if plan.made_from:
         title += f"\n{plan.made_from.target.name}, {plan.made_from.draft.name}"
     figure.text(0.02, 1 - 0.15 / height, title, fontsize=9, va="top")
+    return figure
+
+
+def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
+    """The main job in one picture: what was measured, what was chosen for it, what then happened.
+
+    Left: the time of verifying n tree nodes over that of one, with the plan's number of nodes (the
+    mean, for trees that grow).  Middle: the plan's tree, or how large its trees became.  Right:
+    tokens per step and speedup, predicted and measured.  The three documents are of one run: the
+    plan was made from the profile, the report from the plan.
+    """
+    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    facts, choice, outcome = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
+    costs = min(
+        profile.costs,
+        key=lambda entry: abs(entry.context - plan.made_from.context) if plan.made_from else 0,
+    )
+    _relative_times(facts, costs, plan)
+    if plan.grows:
+        _sizes(choice, plan, report)
+    else:
+        _draw_tree(choice, plan, size=420)
+    choice.set_title(f"2. chosen: {_chosen(plan)}", loc="left", fontsize=10)
+    _outcome(outcome, report)
+    for axes in (facts, choice, outcome):
+        _plain(axes)
     return figure
 
 
@@ -148,6 +163,88 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
         axes.margins(y=0.3 if len(reports) > 1 else 1)
         _plain(axes)
     return figure
+
+
+def _draw_tree(axes, plan: Plan, *, size: float) -> None:  # type: ignore[no-untyped-def]
+    """The plan's tree; `size` is the area of a node that is always reached, in points squared."""
+    tree, across = plan.tree, _leaf_order(plan)
+    known = plan.predicted.reach if plan.predicted else None
+    reach = np.ones(tree.num_nodes) if known is None else np.array(known)
+    for node in range(1, tree.num_nodes):
+        parent = tree.parents[node]
+        axes.plot(
+            [across[parent], across[node]], [-tree.depths[parent], -tree.depths[node]],
+            color=QUIET, linewidth=0.4 + 3 * reach[node], zorder=1,
+        )  # fmt: skip
+    axes.scatter(across, -tree.depths, s=6 + size * reach, color=TARGET, zorder=2)
+    axes.set_axis_off()
+    axes.margins(0.06, 0.12)
+
+
+def _chosen(plan: Plan) -> str:
+    """Tree and verifier in the few words that fit above a panel."""
+    return f"{'trees that grow' if plan.grows else plan.drafting.words()}, {plan.verifier}"
+
+
+def _relative_times(axes, costs: Costs, plan: Plan) -> None:  # type: ignore[no-untyped-def]
+    """t(n), quartiles shaded, and where on it the plan stands."""
+    curve, unit = costs.verify, costs.verify.median_ms[0]
+    counts = np.array(curve.counts)
+    quartiles = (curve.low_ms, curve.median_ms, curve.high_ms)
+    low, median, high = (np.array(each) / unit for each in quartiles)
+    steps = plan.predicted.steps if plan.predicted else None
+    chosen = steps.mean_nodes if steps else plan.drafting.most_nodes
+    axes.fill_between(counts, low, high, color=TARGET, alpha=0.15)
+    axes.plot(counts, median, color=TARGET, linewidth=1.5)
+    height = float(np.interp(chosen, counts, median))
+    axes.plot(chosen, height, "o", color=DRAFT, ms=9)
+    axes.annotate(
+        f"the plan: {chosen:.3g} nodes\nfor the time of {height:.2f}", (chosen, height),
+        xytext=(14, -6), textcoords="offset points", fontsize=9, color=DRAFT, va="top",
+    )  # fmt: skip
+    axes.set_title("1. measured: what verifying n nodes costs", loc="left", fontsize=10)
+    axes.set(xlabel="n, tree nodes verified at once", ylabel="time, verifying one = 1")
+    axes.set(ylim=(0, None), xlim=(0, None))
+
+
+def _sizes(axes, plan: Plan, report: Report) -> None:  # type: ignore[no-untyped-def]
+    """Shares of the steps by number of nodes: predicted as bars, measured as dots."""
+    steps = plan.predicted.steps if plan.predicted else None
+    if steps:
+        axes.bar(range(len(steps.nodes)), steps.nodes, color=QUIET, label="predicted")
+    if report.measured.steps_by_nodes:
+        shares = np.array(report.measured.steps_by_nodes) / max(report.measured.num_steps, 1)
+        axes.plot(np.arange(len(shares)), shares, "o", ms=3, color=DRAFT, label="measured")
+    axes.set(xlabel="nodes of a step's tree", ylabel="share of the steps", xlim=(0.5, None))
+    axes.legend(fontsize=8, frameon=False)
+
+
+def _outcome(axes, report: Report) -> None:  # type: ignore[no-untyped-def]
+    """Tokens per step and speedup: predicted with its interval, measured as a dot."""
+    predicted, baseline = report.plan.predicted, report.baseline
+    rows = [
+        ("tokens\nper step", predicted and predicted.tokens_per_step,
+         report.measured.tokens_per_step),
+        ("speedup", predicted and predicted.speedup, baseline and baseline.speedup.value),
+    ]  # fmt: skip
+    for row, (_, estimate, measured) in enumerate(rows):
+        words = []
+        if estimate:
+            axes.plot([estimate.low, estimate.high], [row, row], color=QUIET, linewidth=7)
+            axes.plot(estimate.value, row, "|", color=INK, ms=16)
+            words.append(f"predicted {estimate.value:.2f}")
+        if measured is not None:
+            axes.plot(measured, row, "o", color=DRAFT, ms=8)
+            words.append(f"measured {measured:.2f}")
+        axes.annotate(
+            ", ".join(words), (1, row), xytext=(0, 14), textcoords="offset points", fontsize=9
+        )
+    axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.7)
+    axes.set_xlim(0.9, 1.1 * axes.get_xlim()[1])
+    axes.set_title("3. brought: predicted (bar), measured (dot)", loc="left", fontsize=10)
+    axes.set(xlabel="against decoding without drafts = 1")
 
 
 def _times(axes, costs: Costs, field: str, colour: str, shade: float, label: str) -> None:  # type: ignore[no-untyped-def]

@@ -47,12 +47,6 @@ def test_the_help_names_every_engine():
     assert all(name in shown for name in ENGINES)
 
 
-def test_the_readme_names_every_engine():
-    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
-    for name in ENGINES:
-        assert f"| `{name}` |" in readme
-
-
 def test_the_profile_is_found_beside_the_plan(made):
     result = planner(made / "plan.json", "--to", "vllm")
     assert result.exit_code == 0
