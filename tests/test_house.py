@@ -32,6 +32,8 @@ MANY_PARAMETERS = {
     "tree_kernels.dispatch.tree_attention",
     "tree_kernels.reference.tree_attention",
     "tree_kernels.tree_attention.tree_attention",
+    # The public interface: what may be asked of a profile, each by its name.
+    "planner.optimizer.choice.solve",
 }
 """Functions that may take more, and why."""
 

@@ -1,1 +1,1 @@
-"""What a profile's facts amount to, and how sure that is."""
+"""Estimates: what a profile's facts amount to, and how sure that is."""

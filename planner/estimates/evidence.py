@@ -46,7 +46,7 @@ def expected_tokens(tree: Tree, acceptance: Any) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a tree would do on the recorded text."""
+    """The steps that a tree would make on the recorded text."""
 
     tokens_per_step: Estimate
     """Bonus token included; 95 % interval over prompts."""
@@ -58,7 +58,7 @@ class Prediction:
 
 
 class Evidence(Protocol):
-    """What was recorded of one verifier."""
+    """All that was recorded of one verifier."""
 
     @property
     def law(self) -> AcceptanceLaw:
@@ -66,7 +66,7 @@ class Evidence(Protocol):
         ...
 
     def predict(self, tree: Tree) -> Prediction:
-        """What `tree` would do.  Raises PlannerError for more children than were measured."""
+        """The prediction for `tree`.  Raises PlannerError for more children than were measured."""
         ...
 
     def samples(self, tree: Tree) -> np.ndarray:
@@ -127,7 +127,7 @@ class Traces:
         )
 
     def samples(self, tree: Tree) -> np.ndarray:
-        """Of the renewal recursion."""
+        """Tokens per step by the renewal recursion, prompts drawn anew."""
         return self._walk(tree).samples()
 
     @property
@@ -141,7 +141,7 @@ class Traces:
         return walk.tokens, walk.rounds
 
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
-        """By depth of the parent where that makes a difference beyond chance; else for all."""
+        """The law inside `tree`: by depth of the parent where that matters beyond chance."""
         examined = self._walk(tree).examined
         examined = examined[examined.sum(axis=1) > 0]
         if len(examined) == 0:
@@ -160,23 +160,24 @@ class Traces:
         law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
         return law.non_increasing() if self.non_increasing else law
 
-    def _walk(self, tree: Tree) -> _Walk:
+    def _walk(self, tree: Tree) -> _TextWalk:
         columns = _columns(tree, self.expected.shape[1], self.by_rank_alone, "the profile's traces")
-        walk = _Walk(
+        walk = _TextWalk(
             rounds=np.zeros(self.num_prompts),
             tokens=np.zeros(self.num_prompts),
             visits=np.zeros(tree.num_nodes),
             examined=np.zeros((min(max(tree.depth, 1), _DEPTHS_TOLD_APART), len(self.emitted))),
         )
         _fill_walk(
-            self.emitted, self.expected, self.starts, tree.parents, columns, tree.depths,
-            tree.num_children > 0, walk.rounds, walk.tokens, walk.visits, walk.examined,
-        )  # fmt: skip
+            (self.emitted, self.expected, self.starts),
+            (tree.parents, columns, tree.depths, tree.num_children > 0),
+            (walk.rounds, walk.tokens, walk.visits, walk.examined),
+        )
         return walk
 
 
 @dataclass(frozen=True)
-class _Walk:
+class _TextWalk:
     """Rounds of one tree along the recorded text."""
 
     rounds: np.ndarray
@@ -324,10 +325,15 @@ def _expected_tokens_each(parents, columns, vectors):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def _fill_walk(  # type: ignore[no-untyped-def]
-    emitted, expected, starts, parents, columns, depths, expands, rounds, tokens, visits, examined
-):
-    """Renewal recursion over every prompt's text; fills the arrays of `_Walk`."""
+def _fill_walk(texts, tree, walk):  # type: ignore[no-untyped-def]
+    """Renewal recursion over every prompt's text; fills the arrays of `_TextWalk`.
+
+    texts  the arrays of `Traces`
+    tree   parents, columns, depths, and which nodes have children
+    """
+    emitted, expected, starts = texts
+    parents, columns, depths, expands = tree
+    rounds, tokens, visits, examined = walk
     num_nodes = len(parents)
     last_depth = len(examined) - 1
     mass = np.zeros(num_nodes)

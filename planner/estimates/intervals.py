@@ -8,12 +8,15 @@ from ..documents.estimate import Estimate
 
 
 def around(value: float, low: float, high: float) -> Estimate:
-    """With an interval that may have missed its own middle."""
+    """An estimate whose interval may have missed its own middle."""
     return Estimate(value=value, low=min(low, value), high=max(high, value))
 
 
 def product(*factors: Estimate) -> Estimate:
-    """Of positive, independent numbers: errors are added in squares on the logarithmic scale."""
+    """The product of positive, independent numbers.
+
+    Errors are added in squares on the logarithmic scale.
+    """
     value = float(np.prod([factor.value for factor in factors]))
     below = np.sqrt(sum(np.log(factor.value / factor.low) ** 2 for factor in factors))
     above = np.sqrt(sum(np.log(factor.high / factor.value) ** 2 for factor in factors))

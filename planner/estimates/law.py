@@ -1,4 +1,4 @@
-"""With which probability is each child the accepted one?  By rank, siblings, and depth."""
+"""The acceptance law: P(each child is the accepted one), by rank, siblings, and depth."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AcceptanceLaw:
 
     @classmethod
     def from_columns(cls, columns: np.ndarray, by_rank_alone: bool) -> AcceptanceLaw:
-        """From rates in the order of a profile's arrays.
+        """The law of rates in the order of a profile's arrays.
 
         columns  float64 [num_depths, num_columns]
         """

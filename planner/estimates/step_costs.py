@@ -53,7 +53,7 @@ class Time:
 
     @property
     def estimate(self) -> Estimate:
-        """With its 95 % interval."""
+        """The time with its 95 % interval."""
         factor = float(np.exp(min(1.96 * self.error_ms / self.ms, _WIDEST)))
         return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
 
@@ -98,7 +98,7 @@ TREES, CHAINS = "trees", "chains"
 
 @dataclass(frozen=True)
 class GrowingCosts:
-    """What takes another time where the tree is decided on while it is drafted."""
+    """The times that differ where the tree is decided on while it is drafted."""
 
     draft_root: Time
     draft: TimeTable
@@ -107,7 +107,7 @@ class GrowingCosts:
 
 @dataclass(frozen=True)
 class StepCosts:
-    """What a step costs at one batch size and one context length, under one verifier."""
+    """The times that a step is made of, at one batch size and context, under one verifier."""
 
     batch_size: int
     context: int

@@ -14,7 +14,7 @@ from ..documents.profile import Profile
 from ..plans.plan import Plan
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
-from .paths import Paths
+from .rank_paths import Paths
 from .sglang import Sglang, SglangAdaptive, SglangTimes
 from .task import Export, Task
 from .trtllm import TensorRT, TensorRTTree
@@ -24,7 +24,7 @@ __all__ = ["ENGINES", "Engine", "Export", "export"]
 
 
 class Engine(Protocol):
-    """What a program makes of a plan, and how it is told."""
+    """A program that serves: what it makes of a plan, and how it is told."""
 
     def export(self, task: Task) -> Export:
         """The task's plan in its terms.  Raises PlannerError for what it cannot carry out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..policies import DynamicDrafting
-from .settings import as_json
+from .notations import as_json
 from .task import Export, Task
 from .ways import ASSISTED_CHAIN, DRAWN_CHAIN
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..policies import ConfidentDrafting
-from .settings import as_flags
+from .notations import as_flags
 from .task import Export, Task
 from .ways import CONFIDENT_CHAIN, MATCHED_CHAIN
 

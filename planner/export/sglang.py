@@ -7,7 +7,7 @@ import numpy as np
 from ..documents.document import PlannerError
 from ..documents.tree import Tree
 from ..estimates.step_costs import step_costs
-from .settings import HEADS_NOTE, as_flags, as_json
+from .notations import HEADS_NOTE, as_flags, as_json
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, matched_tree
 

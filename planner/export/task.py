@@ -1,4 +1,4 @@
-"""What does an engine that can do only so much make of a plan?  The best that it can do."""
+"""A plan for an engine that can do only so much: the best that it can do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
 from ..verifiers import verifier_at
-from .settings import Schedule
+from .notations import Schedule
 from .ways import Way
 
 
@@ -33,7 +33,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the engine will do."""
+    """The plan that an engine will carry out, and how."""
 
     way: Way
     plan: Plan
@@ -45,7 +45,7 @@ class Choice:
 
     @property
     def tokens_per_ms(self) -> float:
-        """As predicted."""
+        """Speed, as predicted."""
         predicted = self.plan.predicted
         return predicted.tokens_per_step.value / predicted.step_ms.value if predicted else 0.0
 
@@ -85,14 +85,14 @@ class Task:
 
     @property
     def batch_size(self) -> int:
-        """That the plan was made for; if it does not say so, the smallest that was measured."""
+        """The size that the plan was made for; where it does not say, the smallest measured."""
         if self.plan.made_from:
             return self.plan.made_from.batch_size
         return min((each.batch_size for each in self._costs), default=1)
 
     @property
     def context(self) -> int | None:
-        """That the plan was made for; if it does not say so, the first at its batch size."""
+        """The context that the plan was made for; where it does not say, the first measured."""
         if self.plan.made_from:
             return self.plan.made_from.context
         found = (each.context for each in self._costs if each.batch_size == self.batch_size)

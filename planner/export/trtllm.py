@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..documents.tree import Tree
-from .settings import (
+from .notations import (
     HEADS_NOTE,
     Schedule,
     as_yaml,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..documents.document import PlannerError
-from .settings import (
+from .notations import (
     as_json,
     by_position,
     one_length,

@@ -1,4 +1,4 @@
-"""In which ways do engines draft and verify, in our terms?"""
+"""The ways in which engines draft and verify, in our terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a profile to a plan: estimates, proposals, grading, choice.  Offline, no GPU needed."""
+"""The way from a profile to a plan: estimates, proposals, grading, choice.  No GPU needed."""
 
 from ..estimates.evidence import expected_tokens
 from ..trees.frontier import best_tree, frontier

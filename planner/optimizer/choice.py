@@ -1,4 +1,4 @@
-"""Which plan?  Every solver proposes, everything proposed is graded alike, the best is taken.
+"""The choice of a plan.  Every solver proposes, all proposals are graded alike, the best wins.
 
 Fixed trees are graded by the traces, trees that grow while they are drafted by rounds played on
 recorded trees, crosswise (`crosswise`).  Rounds played are noisier than traces: a fixed tree,
@@ -25,7 +25,7 @@ from ..plans.plan import MadeFrom, Plan
 from ..policies import TreeDrafting
 from ..replay.replays import replays_of
 from ..verifiers import GREEDY_VERIFIER, VERIFIERS, verifier_at
-from .alternatives import alternatives
+from .contenders import alternatives
 from .crosswise import Crosswise
 from .grading import Candidate, grade, order
 from .problem import Limits, Problem, Solver
@@ -51,7 +51,7 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Question:
-    """What a profile is asked for: the arguments of `solve`."""
+    """A question to a profile: the arguments of `solve`."""
 
     solver: str = "auto"
     verifier: str = "auto"

@@ -1,4 +1,4 @@
-"""What are settings of growing trees worth that were chosen on the very texts they are played on?
+"""The worth of settings of growing trees, found on other texts than they were chosen on.
 
 The best of many settings on the texts that it was chosen on looks better than it is.  So settings
 are proposed from one half of the texts and played on the other, and the other way round: settings
@@ -30,8 +30,10 @@ class Crosswise:
     doing: Callable[[str], object]
 
     def graded(self, fixed: list[Candidate]) -> list[Candidate]:
-        """What the solvers propose, beside the fastest of the fixed trees that drafts and can be
-        played."""
+        """Candidates for all that the solvers propose.
+
+        The control is the fastest of the fixed trees that drafts and can be played.
+        """
         texts = self.problem.texts
         playable = [c for c in fixed if c.speculates and texts.hold(c.drafting)]
         control = min(playable, key=order, default=None)

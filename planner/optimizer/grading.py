@@ -1,4 +1,4 @@
-"""What is a way of drafting worth?  Every candidate is graded here, by the same two questions.
+"""Grading: what is a way of drafting worth?  The same two questions for every candidate.
 
 Tokens per step over milliseconds per step.  A tree that every step drafts alike: tokens from the
 recorded acceptance, time from the cost tables.  Trees that grow while they are drafted: both from
@@ -84,12 +84,12 @@ class Candidate:
 
     @property
     def tokens_per_ms(self) -> float:
-        """What candidates are chosen by."""
+        """Speed, which candidates are chosen by."""
         return self.tokens_per_step.value / self.step_ms.value
 
     @property
     def predicted(self) -> Predicted:
-        """What a plan says of it."""
+        """The prediction of a plan that drafts like this."""
         return Predicted(
             tokens_per_step=self.tokens_per_step,
             step_ms=self.step_ms,
@@ -109,7 +109,9 @@ def grade(
     solver: str = "",
     verifier: str = "",
 ) -> Candidate:
-    """What `tree` would emit and cost, `evidence` being what was recorded of its verifier.
+    """The candidate that drafts `tree`: what it would emit and cost.
+
+    evidence  what was recorded of its verifier
 
     Raises PlannerError if the tree is larger, wider or bushier than what was measured.
     """
@@ -138,7 +140,7 @@ def grade_grown(
     *,
     control: Candidate | None,
 ) -> Candidate:
-    """What trees grown by `drafting` would emit and cost.
+    """The candidate that grows its trees by `drafting`: what these would emit and cost.
 
     played   rounds of it, or of its like, on `replays`: how fast it is
     control  a fixed tree under the same verifier, graded; None: the rounds played are all there is

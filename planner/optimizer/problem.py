@@ -1,4 +1,4 @@
-"""What every solver is given, and what it gives back."""
+"""The problem that every solver is given, and what it gives back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAST_GLANCE = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """What a proposed tree may not exceed."""
+    """Bounds that a proposed tree may not exceed."""
 
     max_nodes: int
     """Root included."""
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a profile says about one verifier, at one batch size and context.
+    """All that a profile says about one verifier, at one batch size and context.
 
     The last three are for solvers of growing trees; the others are asked without them.
     """

@@ -1,4 +1,4 @@
-"""What was graded under one verifier, what is proven of it, and what is shown of all of it."""
+"""The candidates of one verifier, and what is proven of them; all verifiers' in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .problem import Limits
 
 @dataclass(frozen=True)
 class Ranking:
-    """What is known of one verifier, and all that was graded under it."""
+    """All that is known of one verifier, and all that was graded under it."""
 
     verifier: str
     evidence: Evidence
@@ -28,7 +28,7 @@ class Ranking:
     """Recorded trees that growing ones were graded on, if any were."""
 
     def gap(self, tree: Tree) -> float:
-        """By which fraction any tree within the limits could at most be faster than `tree`.
+        """The fraction by which any tree within the limits could at most be faster than `tree`.
 
         Under the acceptance that holds inside `tree`, everywhere, and the measured costs.
         """

@@ -1,1 +1,1 @@
-"""What a policy would have done on a profile's recorded trees."""
+"""Replay: what a policy would have done on a profile's recorded trees."""

@@ -1,4 +1,4 @@
-"""How likely is what a growing tree's rule sees to be accepted?  Tables, from recorded trees.
+"""How likely is what a policy sees of a growing tree to be accepted?  Tables, from recorded trees.
 
 Every on-text node of a replayed tree is a trial: its candidates were tried in turn until one was
 accepted.  The chance of a candidate is estimated as a function of one number at a time: before its
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from scipy.optimize import isotonic_regression
 
 from ..policies.policy import COLLISION
 from .recorded import Recorded
@@ -26,8 +27,8 @@ PRIOR_TRIALS = 8.0
 
 
 @dataclass(frozen=True)
-class Tables:
-    """As `planner.policies.settings.PriceDrafting` holds them."""
+class ChanceTables:
+    """Tables of chances, as `PriceDrafting` holds them."""
 
     before: np.ndarray
     """float64 [RANKS, knots]"""
@@ -53,8 +54,8 @@ class Trials:
     """int64 [trials]: of the parent"""
 
 
-def fitted_tables(recorded: Recorded, num_children: int) -> Tables:
-    """From all trials of `recorded`, for nodes of up to `num_children` children."""
+def fitted_tables(recorded: Recorded, num_children: int) -> ChanceTables:
+    """Tables from all trials of `recorded`, for nodes of up to `num_children` children."""
     trials = tried(recorded)
     before, after = (
         np.stack([_fitted(trials, values, rank) for rank in range(RANKS)])
@@ -66,7 +67,7 @@ def fitted_tables(recorded: Recorded, num_children: int) -> Tables:
         ranks = trials.rank[here & trials.accepted]
         counts = np.bincount(ranks, minlength=num_children)[:num_children]
         ahead[row] = counts / max(nodes, 1)
-    return Tables(before, after, ahead)
+    return ChanceTables(before, after, ahead)
 
 
 def tried(recorded: Recorded) -> Trials:
@@ -92,21 +93,7 @@ def _fitted(trials: Trials, values: np.ndarray, rank: int) -> np.ndarray:
     for place, part in ((upper - 1, 1 - share), (upper, share)):
         weight += np.bincount(place, part, len(knots))
         sums += np.bincount(place, part * y, len(knots))
-    return non_decreasing(sums / weight, weight)
-
-
-def non_decreasing(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The non-decreasing sequence nearest to `values` in weighted squares (pool adjacent
-    violators)."""
-    pools: list[tuple[float, float, int]] = []
-    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
-        pool = (value, weight, 1)
-        while pools and pools[-1][0] >= pool[0]:
-            mean, mass, length = pools.pop()
-            total = mass + pool[1]
-            pool = ((mean * mass + pool[0] * pool[1]) / total, total, length + pool[2])
-        pools.append(pool)
-    return np.repeat([mean for mean, _, _ in pools], [length for _, _, length in pools])
+    return np.asarray(isotonic_regression(sums / weight, weights=weight).x)
 
 
 @njit(cache=True)

@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What happened, by text: float64 [texts] or [texts, counts]."""
+    """Counts of what happened, by text: float64 [texts] or [texts, counts]."""
 
     tokens: np.ndarray
     """Emitted."""
@@ -45,7 +45,7 @@ class Tally(NamedTuple):
     accepted: np.ndarray
     """Draft tokens."""
     unknown: np.ndarray
-    """Rounds in which the rule wanted to draft below a node that was not recorded; as if nothing
+    """Rounds in which the policy wanted to draft below a node that was not recorded; as if nothing
     more had been worth revealing there."""
 
 
@@ -143,7 +143,7 @@ def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
 
 @uncounted
 def fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
-    """What the draft pass finds, NaN where nothing was recorded; was there such a node?"""
+    """Write what the draft pass finds, NaN where nothing was recorded; was there such a node?"""
     unknown = False
     for i in range(num):
         node = walk.new[i]

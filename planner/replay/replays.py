@@ -1,11 +1,11 @@
-"""What trees that grow while they are drafted would do, played on the profile's recorded trees.
+"""Growing trees played on the profile's recorded ones: what they would do.
 
 A replayed tree was drafted at one position of a text that the target wrote, given how that text
 goes on (a profile's `Replay`).  Played on it, a round emits what it accepts and one token more,
 and the next round starts behind that: along each text everything is known, and the tally over a
 text is one outcome of decoding, drawn from its very law.
 
-Recorded trees are finite: below a node that was not expanded nothing is known, and a rule that
+Recorded trees are finite: below a node that was not expanded nothing is known, and a policy that
 wants to draft there is told nothing and goes on elsewhere.  `Tally.unknown` counts such rounds.
 """
 
@@ -56,7 +56,7 @@ class Replays:
     def play(self, drafting: Drafting) -> Tally:
         """Rounds of `drafting` along every text.
 
-        Raises PlannerError for more children than were recorded, and for a rule that follows a
+        Raises PlannerError for more children than were recorded, and for a policy that follows a
         head's scores where there are none.
         """
         if not self.hold(drafting):

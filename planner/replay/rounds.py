@@ -1,7 +1,7 @@
-"""Rounds of decoding, played on recorded trees: what a rule asks for is looked up, not drafted.
+"""Rounds of decoding, played on recorded trees: what a policy asks for is looked up, not drafted.
 
-The rules are those of decoding (`planner.policies`).  Chains and whatever else is not compiled are
-asked through their protocol; the kernels of trees are called directly, a text at a time.
+The policies are those of decoding (`planner.policies`).  Chains and whatever else is not compiled
+are asked through their protocol; the kernels of trees are called directly, a text at a time.
 """
 
 from __future__ import annotations
@@ -103,8 +103,7 @@ def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool)
         tally,
         new_memory(drafting.num_nodes, drafting.max_children),
         tables_of(drafting, deterministic=deterministic),
-        drafting.price_per_ms,
-        drafting.max_depth,
+        (drafting.price_per_ms, drafting.max_depth),
     )
     return tally
 
@@ -147,7 +146,7 @@ PLAYED: dict[str, Callable[..., Tally]] = {
     "confident": play_confident,
     "price": play_price,
 }
-"""Compiled: (recorded, drafting, deterministic) -> Tally, by kind; only rules that do not learn."""
+"""Compiled: (recorded, drafting, deterministic) -> Tally, by kind, of policies that do not learn."""
 
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:
@@ -170,11 +169,11 @@ def play(
     policy_of_text: Callable[[], Policy],
     step_ms: Callable[[int, list[int]], float] | None = None,
 ) -> Tally:
-    """Any rule, asked as decoding asks it: slower, and obvious.
+    """Rounds of any policy, asked as decoding asks it: slower, and obvious.
 
-    policy_of_text  a rule as it is at the start of a text
+    policy_of_text  the policy as it is at the start of a text
     step_ms         what a round took, by nodes verified and widths of the draft passes (0 for the
-                    first); None: the rule is told 0
+                    first); None: the policy is told 0
     """
     num_nodes = policy_of_text().num_nodes
     tally = new_tally(len(recorded.starts) - 1, num_nodes)
@@ -264,7 +263,8 @@ def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def _play_price(recorded, walk, tally, memory, tables, price_per_ms, max_depth):  # type: ignore[no-untyped-def]
+def _play_price(recorded, walk, tally, memory, tables, price_and_depth):  # type: ignore[no-untyped-def]
+    price_per_ms, max_depth = price_and_depth
     growth, requests = price_kernel.growth_in(memory), requests_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.starts[text], recorded.starts[text + 1]

@@ -1,1 +1,1 @@
-"""What a person sees of documents: in a terminal, as pictures, in words."""
+"""Documents as a person sees them: in a terminal, as pictures, in words."""

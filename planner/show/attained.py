@@ -14,7 +14,10 @@ from ..verifiers import VERIFIERS
 
 
 def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
-    """Of a node with as many children as there are ranks, every position weighing the same."""
+    """Acceptance by rank at a node of as many children as there are ranks.
+
+    Every position weighs the same.
+    """
     rates, num_prompts = entry.by_prompt(), len(entry.prompts)
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.float64)
     weights = resamples(num_prompts) * lengths

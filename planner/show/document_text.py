@@ -1,4 +1,4 @@
-"""What a profile and a plan look like in a terminal, and where to find what other documents do."""
+"""Profiles and plans as text in a terminal, and where to find what other documents do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an export says to the person who asked for it."""
+"""The lines that an export says to the person who asked for it."""
 
 from __future__ import annotations
 

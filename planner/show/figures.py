@@ -257,7 +257,7 @@ def _accepted(axes, profile: Profile, sampling: Sampling) -> None:  # type: igno
     """Acceptance by number of children under one sampling, beside the best that is possible."""
     entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
     if sampling.temperature == 0:
-        entries = entries[:1]  # all verifiers are one rule there
+        entries = entries[:1]  # all verifiers are one there
     for place, entry in enumerate(entries):
         accepted = entry.by_count()
         name = entry.verifier if sampling.temperature > 0 else "all verifiers (T=0)"

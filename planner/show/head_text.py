@@ -1,4 +1,4 @@
-"""What a trained acceptance head looks like in a terminal."""
+"""A trained acceptance head as it looks in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile allows: acceptance with its error, and, where asked for, plans beside others."""
+"""The outlook of a profile: acceptance with its error, and plans where they are asked for."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _by_rank(sampling: Sampling, entries: list[Acceptance]) -> Shown:
         spread = "of one prompt: nothing is known of the spread between prompts"
     notes = ""
     if sampling.temperature == 0:
-        notes += "; at temperature 0 every verifier is one rule"
+        notes += "; at temperature 0 all verifiers are one"
     if not all(entry.by_rank_alone for entry in entries):
         notes += (
             "; where siblings make a difference, of a node with as many children as in brackets"

@@ -1,4 +1,4 @@
-"""What the papers print, computed now: SpecHub's toy tables and Sequoia's claims on verification.
+"""The papers' numbers, computed now: SpecHub's toy tables and Sequoia's claims on verifiers.
 
     python -m planner.show.papers [--num-pairs N]
 
@@ -105,7 +105,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Property:
-    """What one verifier guarantees: Sequoia's Theorem 3.7 and appendix C.5."""
+    """The guarantees of one verifier: Sequoia's Theorem 3.7 and appendix C.5."""
 
     verifier: str
     cover: float
@@ -130,7 +130,7 @@ class Property:
 
 
 @dataclass(frozen=True)
-class Growth:
+class ShapeGrowth:
     """Expected tokens of one shape of tree as it grows, beside the bound of Sequoia's Table 1."""
 
     shape: str
@@ -203,7 +203,7 @@ def properties(num_pairs: int = 100) -> list[Property]:
     ]
 
 
-def growth(acceptance: np.ndarray) -> list[Growth]:
+def growth(acceptance: np.ndarray) -> list[ShapeGrowth]:
     """Sequoia's Table 1: what each shape of tree can reach, and what it has at each of SIZES.
 
     acceptance  float64 [k], k >= 16
@@ -221,7 +221,7 @@ def growth(acceptance: np.ndarray) -> list[Growth]:
         ("best tree", 1 / (1 - total[-1]), lambda n: best_tree(acceptance, n)),
     ]
     return [
-        Growth(shape, float(limit), [expected_tokens(tree(n), acceptance) for n in SIZES])
+        ShapeGrowth(shape, float(limit), [expected_tokens(tree(n), acceptance) for n in SIZES])
         for shape, limit, tree in shapes
     ]
 
@@ -332,7 +332,7 @@ def _print_properties(found: list[Property]) -> bool:
     return all(item.agrees for item in found)
 
 
-def _print_growth(title: str, rows: list[Growth]) -> bool:
+def _print_growth(title: str, rows: list[ShapeGrowth]) -> bool:
     print(f"\nSequoia, Table 1: tokens per step by number of nodes; {title}\n")
     print(f"  {'nodes':<13}" + "".join(f"{size:>8}" for size in SIZES) + "   bound")
     for row in rows:

@@ -1,4 +1,4 @@
-"""What is being done right now, on stderr, where somebody watches."""
+"""The work that is being done right now, on stderr, where somebody watches."""
 
 from __future__ import annotations
 

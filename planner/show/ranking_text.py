@@ -1,4 +1,4 @@
-"""What a plan was chosen from, and why it is the best: a table and a few sentences."""
+"""The text on what a plan was chosen from, and why it is the best: a table and a few sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report looks like in a terminal: measured beside predicted."""
+"""A report as it looks in a terminal: measured beside predicted."""
 
 from __future__ import annotations
 

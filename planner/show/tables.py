@@ -1,4 +1,4 @@
-"""What everything that is printed for a person is made of."""
+"""The parts that everything that is printed for a person is made of."""
 
 from __future__ import annotations
 

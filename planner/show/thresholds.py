@@ -1,4 +1,4 @@
-"""What the published thresholds would be at a plan's own price of time, for people."""
+"""The published thresholds as they would be at a plan's own price of time, for people."""
 
 from __future__ import annotations
 

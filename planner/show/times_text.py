@@ -1,4 +1,4 @@
-"""What a profile's times look like in a terminal, at one batch size and context."""
+"""A profile's times as they look in a terminal, at one batch size and context."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FEW = (2, 4, 8)
 
 
 def show_times(costs: Costs) -> list[RenderableType]:
-    """By size, and by who decides on a step's tree."""
+    """Tables by size, and by who decides on a step's tree."""
     parts: list[RenderableType] = [_by_size(costs)]
     if costs.growing is not None:
-        parts += [Text(), _by_rule(costs)]
+        parts += [Text(), _by_policy(costs)]
     unsteady = [each for each in (_changes(costs.pace), _spread(costs.verify)) if each]
     return [*parts, Text(f"unsteady: {'; '.join(unsteady)}; {ADVICE}")] if unsteady else parts
 
@@ -56,7 +56,7 @@ def _by_size(costs: Costs) -> RenderableType:
     return table(title, ["n", *curves], rows)
 
 
-def _by_rule(costs: Costs) -> RenderableType:
+def _by_policy(costs: Costs) -> RenderableType:
     verifier = next(iter(costs.overhead))
     title = (
         "by who decides on a step's tree, in ms: its first draft pass, a later one over 1 node, "

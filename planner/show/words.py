@@ -31,7 +31,7 @@ def summary(plan: Plan) -> str:
 
 
 def certificate(gap: float) -> str:
-    """What an optimality gap says, in words."""
+    """The meaning of an optimality gap, in words."""
     if gap < 0.0005:
         return "no static tree within the limits is faster"
     if gap < 1:
@@ -40,5 +40,5 @@ def certificate(gap: float) -> str:
 
 
 def percent(share: float) -> str:
-    """With a digit behind the point: 1.2 %."""
+    """A share in percent with a digit behind the point: 1.2 %."""
     return f"{100 * share:.1f} %"

@@ -1,1 +1,1 @@
-"""Which tree of n nodes emits most."""
+"""The tree of n nodes that emits most."""

@@ -1,4 +1,4 @@
-"""Which tree of n nodes is the best, when acceptance never rises with the rank at any depth?
+"""The best tree of n nodes where acceptance never rises with the rank, at any depth.
 
 Then the reach of a node (the product of acceptance along its path) never rises downwards or to the
 right, so that the n nodes of largest reach within a depth form a tree: one best-first search per

@@ -1,4 +1,4 @@
-"""Which tree of n nodes emits most tokens per step?  (Sequoia, section 3.)
+"""The tree of n nodes that emits most tokens per step (Sequoia, section 3).
 
 Expected tokens of a tree are the sum, over its nodes, of the product of `acceptance[rank]` along
 the path to the node: acceptance depends on the rank alone (positional assumption, Definition 3.1).

@@ -1,4 +1,4 @@
-"""Which tree of n nodes is the best, for any acceptance law?  Sequoia's dynamic programme.
+"""The best tree of n nodes under any acceptance law: Sequoia's dynamic programme.
 
 F[l, d, m]: expected tokens of the best subtree of exactly m nodes and at most d levels below its
 root, which stands at level l of the tree.  W[b, m]: the same among those whose root has exactly b
@@ -31,11 +31,11 @@ class Programme:
         rates = law.limited(max(max_nodes - 1, 1)).rates
         shape = (len(rates), max_depth + 1, max_nodes + 1)
         num_choices = _first_choice(rates.shape[1]) + rates.shape[2]
-        self._by_rank_alone = law.by_rank_alone
         self._tables = np.full(shape, -np.inf)
-        self._num_children = np.zeros(shape, np.int32)
-        self._last_size = np.zeros((*shape[:2], num_choices, shape[2]), np.int32)
-        self._settled = _fill_tables(rates, self._tables, self._num_children, self._last_size)
+        num_children = np.zeros(shape, np.int32)
+        last_size = np.zeros((*shape[:2], num_choices, shape[2]), np.int32)
+        self._choices = num_children, last_size, law.by_rank_alone
+        self._settled = _fill_tables(rates, self._tables, num_children, last_size)
 
     @property
     def _best(self) -> np.ndarray:
@@ -64,10 +64,7 @@ class Programme:
         levels = np.zeros(num_nodes, np.int32)
         sizes = np.zeros(num_nodes, np.int32)
         depth = min(depth, self._settled)
-        _fill_tree(
-            self._num_children, self._last_size, self._by_rank_alone, num_nodes, depth,
-            parents, levels, sizes,
-        )  # fmt: skip
+        _fill_tree(self._choices, num_nodes, depth, (parents, levels, sizes))
         return Tree(parents)
 
     def drafting_ms(self, draft_ms: np.ndarray) -> np.ndarray:
@@ -76,10 +73,7 @@ class Programme:
         draft_ms  float64 [> largest width]  time of one draft pass by width; inf if unknown
         """
         table = np.full(self._best.T.shape, np.inf)
-        _fill_drafting_ms(
-            self._best, self._num_children, self._last_size, self._by_rank_alone, self._settled,
-            draft_ms, table,
-        )  # fmt: skip
+        _fill_drafting_ms(self._best, self._choices, self._settled, draft_ms, table)
         return table
 
 
@@ -145,10 +139,10 @@ def _fill_row(rates, below, best, num_children, last_size):  # type: ignore[no-u
 
 
 @njit(cache=True)
-def _fill_tree(  # type: ignore[no-untyped-def]
-    num_children, last_size, by_rank_alone, num_nodes, depth, parents, levels, sizes
-):
+def _fill_tree(choices, num_nodes, depth, tree):  # type: ignore[no-untyped-def]
     """Write the best tree's parents and levels, in level order; `sizes` is scratch space."""
+    num_children, last_size, by_rank_alone = choices
+    parents, levels, sizes = tree
     sizes[0] = num_nodes
     levels[0] = 0
     end = 1
@@ -168,9 +162,7 @@ def _fill_tree(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _fill_drafting_ms(  # type: ignore[no-untyped-def]
-    best, num_children, last_size, by_rank_alone, settled, draft_ms, table
-):
+def _fill_drafting_ms(best, choices, settled, draft_ms, table):  # type: ignore[no-untyped-def]
     max_depth = best.shape[0] - 1
     max_nodes = best.shape[1] - 1
     parents = np.zeros(max_nodes, np.int32)
@@ -184,9 +176,7 @@ def _fill_drafting_ms(  # type: ignore[no-untyped-def]
             if depth > settled:
                 table[num_nodes, depth] = table[num_nodes, settled]
                 continue
-            _fill_tree(
-                num_children, last_size, by_rank_alone, num_nodes, depth, parents, levels, sizes
-            )
+            _fill_tree(choices, num_nodes, depth, (parents, levels, sizes))
             widths = np.zeros(depth, np.int64)
             node = 1
             while node < num_nodes:

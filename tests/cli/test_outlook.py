@@ -14,10 +14,10 @@ from planner.documents.sampling import Sampling
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
-from planner.optimizer.alternatives import contenders
 from planner.optimizer.choice import Question, rank_candidates, ranked_by_verifier
-from planner.optimizer.comparison import compare
+from planner.optimizer.contenders import contenders
 from planner.optimizer.grading import grade
+from planner.optimizer.paired_comparison import compare
 from planner.optimizer.ranking import ranked
 from planner.show.attained import acceptance_by_rank, share_of_optimum
 from planner.show.document_text import render
@@ -285,7 +285,7 @@ def odd_profiles():
     [
         ("no traces", "No traces were recorded"),
         ("one prompt", "one prompt: nothing is known of the spread"),
-        ("temperature 0", "at temperature 0 every verifier is one rule"),
+        ("temperature 0", "at temperature 0 all verifiers are one"),
         ("never accepted", "Not speculating is the fastest."),
         ("unknown verifier", "no plans: verifier: got 'auto'"),
         ("untimed", "no plans: verifier: got 'rrsw', but the profile timed only chain"),

@@ -9,7 +9,7 @@ import yaml
 from planner import Tree
 from planner.estimates.law import AcceptanceLaw
 from planner.export import sglang, trtllm
-from planner.export.settings import (
+from planner.export.notations import (
     as_flags,
     as_json,
     as_yaml,

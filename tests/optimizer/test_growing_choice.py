@@ -16,7 +16,7 @@ from planner.optimizer.choice import (
     rank_candidates,
     ranked_by_verifier,
 )
-from planner.optimizer.comparison import compare
+from planner.optimizer.paired_comparison import compare
 from planner.optimizer.problem import Limits, Problem
 from planner.optimizer.ranking import ranked
 from planner.optimizer.solvers import SOLVERS

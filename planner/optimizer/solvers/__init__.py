@@ -1,4 +1,4 @@
-"""What is worth trying: one class and one row a solver."""
+"""Solvers, which say what is worth trying: one class and one row a solver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .assisted import AssistedSolver, ConfidentSolver, TunedAssistedSolver
 from .dyspec import DySpecSolver
 from .pricing import PriceSolver
 from .sequoia import NarrowSolver, SequoiaSolver
-from .shapes import ChainSolver, IndependentSolver, KarySolver
+from .simple_trees import ChainSolver, IndependentSolver, KarySolver
 from .specdecpp import SpecDecSolver
 
 SOLVERS: dict[str, Solver] = {

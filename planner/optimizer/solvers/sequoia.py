@@ -1,4 +1,4 @@
-"""Which of Sequoia's trees pay?  Every size times every depth, weighed against its step time."""
+"""Sequoia's trees that pay: every size times every depth, weighed against its step time."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .settings import HEADS_NOTE, as_json, rank_paths
+from .notations import HEADS_NOTE, as_json, rank_paths
 from .task import Export, Task
 from .ways import list_of_ranks, matched_tree
 

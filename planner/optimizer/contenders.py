@@ -1,10 +1,10 @@
-"""Of all that was graded, what is worth telling: the best of each verifier and of each solver."""
+"""The best of each verifier and of each solver: what is told of all that was graded."""
 
 from __future__ import annotations
 
 from ..plans.alternatives import Alternative
-from .comparison import compare
 from .grading import Candidate
+from .paired_comparison import compare
 from .ranking import Ranking
 
 

@@ -1,4 +1,4 @@
-"""By how much is one plan faster than another, and could that be chance?
+"""The ratio of two plans' speeds: by how much is one faster, and could that be chance?
 
 Both are predicted on the same prompts and costed from the same tables, so most of what is uncertain
 is uncertain of both alike: the intervals of their ratios are narrower than their own suggest.
