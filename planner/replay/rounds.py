@@ -146,7 +146,7 @@ PLAYED: dict[str, Callable[..., Tally]] = {
     "confident": play_confident,
     "price": play_price,
 }
-"""Compiled: (recorded, drafting, deterministic) -> Tally, by kind, of policies that do not learn."""
+"""Compiled, by kind: (recorded, drafting, deterministic) -> Tally; only what does not learn."""
 
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:
