@@ -12,7 +12,7 @@ from planner.documents.profile import Acceptance, PromptAcceptance
 from planner.documents.sampling import Sampling
 from planner.verifiers import VERIFIERS, verifier_at
 from runtime.pair import Pair
-from runtime.sampling import distribution
+from runtime.token_distribution import distribution
 from runtime.written import Written
 
 from .journal import Piece

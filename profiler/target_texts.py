@@ -11,7 +11,7 @@ from planner.documents.sampling import Sampling
 from runtime.language_model import LanguageModel
 from runtime.models import HuggingFaceModel
 from runtime.randomness import Source, seeded_source
-from runtime.sampling import distribution
+from runtime.token_distribution import distribution
 
 BATCH_SIZE = 64
 """Texts that are written together: one pass over many costs little more than one over few."""

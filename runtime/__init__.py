@@ -7,9 +7,9 @@ from .language_model import LanguageModel
 from .loading import load_model, load_tokenizer
 from .models import HuggingFaceModel, as_language_model
 from .randomness import Source, TorchSource
-from .sampling import distribution
 from .session import Session, StepRecord
 from .table import TableModel
+from .token_distribution import distribution
 
 __all__ = [
     "VERIFIERS",

@@ -21,7 +21,7 @@ from .candidates import Shown, shown
 from .draft_tree import DraftTree, Room
 from .language_model import HiddenModel, LanguageModel
 from .randomness import Source
-from .sampling import distribution
+from .token_distribution import distribution
 
 Score = Callable[[Tensor], Tensor]
 """Last hidden states of the draft, float [w, H], to P(the token there is accepted), float [w]."""

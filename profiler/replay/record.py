@@ -26,7 +26,7 @@ from runtime.heads import AcceptanceHead
 from runtime.language_model import HiddenModel, LanguageModel
 from runtime.pair import Pair
 from runtime.randomness import Source, seeded_source
-from runtime.sampling import distribution
+from runtime.token_distribution import distribution
 from runtime.written import Written
 
 from ..acceptance import distributions_along

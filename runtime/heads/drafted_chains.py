@@ -23,7 +23,7 @@ from ..candidates import features
 from ..language_model import HiddenModel
 from ..pair import Pair
 from ..randomness import Source
-from ..sampling import distribution
+from ..token_distribution import distribution
 from ..written import Written
 from .acceptance_head import AcceptanceHead
 from .labelled_texts import logits_behind

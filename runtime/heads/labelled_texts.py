@@ -17,7 +17,7 @@ from planner.documents.sampling import Sampling
 from ..language_model import HiddenModel, LanguageModel
 from ..pair import Pair
 from ..randomness import Source, seeded_source
-from ..sampling import distribution
+from ..token_distribution import distribution
 from ..written import Written
 
 

@@ -82,6 +82,7 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
     solve = ["solve", profile, "--solver", "sequoia", "--verifier", "rrs", "-o", plan]
     for arguments in (
         solve,
+        ["show", profile],
         ["show", plan],
         ["show", DATA / "report.json"],
         ["export", plan, "--to", "vllm", "--profile", profile],
