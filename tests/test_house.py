@@ -40,7 +40,7 @@ MANY_PARAMETERS = {
 
 RAW = [
     "planner/cli", "planner/documents", "planner/estimates", "planner/export", "planner/optimizer",
-    "planner/plans", "planner/policies", "planner/replay", "planner/show", "planner/trees",
+    "planner/replay", "planner/show", "planner/trees",
     "profiler", "runtime", "kernels/tree_kernels", "benchmarks", "tests",
 ]  # fmt: skip
 """Rooms that do not keep all of it yet."""

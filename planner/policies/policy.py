@@ -1,4 +1,4 @@
-"""What a drafting policy is: settings in a plan, and the decisions of one step."""
+"""A drafting policy: its settings in a plan, and its decisions in one step."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Policy(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Which of `FEATURES` are looked at; the others need not be computed and may be NaN."""
+        """The ones of `FEATURES` that are looked at; others need not be computed, and may be NaN."""
 
     def start(self, max_depth: int) -> None:
         """A new step begins with a lone root; nodes deeper than `max_depth` >= 0 are of no use."""
 
     def grow(self) -> Sequence[Request]:
-        """What to do next; nothing: verify now.
+        """The next requests; none: verify now.
 
         A request on an expanded node reveals its next candidates.  All nodes of one answer that
         are not expanded share one draft pass, whatever their depths; `expanded` is then called
@@ -117,7 +117,7 @@ class PolicySettings(Part, ABC):
 
     @abstractmethod
     def words(self) -> str:
-        """What is drafted, in a few words: how far at most, and what ends it."""
+        """A few words on what is drafted: how far at most, and what ends it."""
 
     @abstractmethod
     def policy(self, *, deterministic: bool) -> Policy:

@@ -1,4 +1,4 @@
-"""What is worth its time, at one global price of time: when to draft on, widen, and verify.
+"""One global price of time, and what is worth it: when to draft on, widen, and verify.
 
 In the long run tokens per millisecond are E[tokens of a step] / E[time of a step].  Whoever takes
 the most of  E[tokens] - price * E[time]  at every step, the price being that very ratio, has the
@@ -106,7 +106,7 @@ class PriceDrafting(SlotSettings):
 
 
 class Tables(NamedTuple):
-    """What a slot is worth and what time costs; see `PriceDrafting`."""
+    """The settings as arrays: what a slot is worth and what time costs (see `PriceDrafting`)."""
 
     knots: np.ndarray
     """float64 [knots]"""

@@ -55,7 +55,8 @@ def grown(
         new = list(dict.fromkeys(node for node, _ in requests if node not in expanded))
         before = set(expanded)
         for node, count in requests:
-            assert 0 <= count <= policy.num_candidates - num_children[node]
+            most = policy.num_candidates or count + num_children[node]
+            assert 0 <= count <= most - num_children[node]
             assert count > 0 or node in new, "a request that asks for nothing"
             if node in new and node > 0:
                 assert tree.paths.index(tree.paths[node][:-1]) in before

@@ -17,7 +17,7 @@ HEAD = HeadFile(file="head.safetensors", sha256="0" * 64)
 
 
 def trees(num_nodes: int, max_children: int, max_depth: int = 9) -> dict[str, Drafting]:
-    """Rules that grow trees of up to `num_nodes` nodes."""
+    """Policies that grow trees of up to `num_nodes` nodes."""
     sizes = {"num_nodes": num_nodes, "max_depth": max_depth, "max_children": max_children}
     times = {
         "draft_root_ms": 1.0,
@@ -40,7 +40,7 @@ def trees(num_nodes: int, max_children: int, max_depth: int = 9) -> dict[str, Dr
 
 
 def chains(max_depth: int) -> dict[str, Drafting]:
-    """Rules that grow chains of up to `max_depth` tokens."""
+    """Policies that grow chains of up to `max_depth` tokens."""
     scores = {"head": 0.6, "confidence": 0.5, "entropy": 0.7, "probability": 0.6}
     stopping: dict[str, Drafting] = {
         f"stop by {score}": StoppingDrafting(

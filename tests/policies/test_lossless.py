@@ -1,4 +1,4 @@
-"""No rule looks at a candidate before it has decided to reveal it.
+"""No policy looks at a candidate before it has decided to reveal it.
 
 Whatever stands in the place of candidates that are not revealed, the decisions are the same; and
 so are all decisions up to the one that reveals a candidate, whatever that candidate and the ones
@@ -21,11 +21,11 @@ from tests.policies.driving import (
 )
 from tests.policies.settings import chains, trees
 
-RULES = trees(12, 4) | chains(6)
+SETTINGS = trees(12, 4) | chains(6)
 
 
-def test_every_kind_of_rule_is_tested():
-    assert {settings.kind for settings in RULES.values()} == {
+def test_every_kind_of_policy_is_tested():
+    assert {settings.kind for settings in SETTINGS.values()} == {
         kind for kind, policy in POLICIES.items() if policy.grows
     }
 
@@ -46,11 +46,11 @@ def poisoned(drawn: Drawn, first: dict[Path, int]) -> Drawn:
     return changed
 
 
-def faults(rule: Policy, drawn: Drawn) -> list[str]:
+def faults(policy: Policy, drawn: Drawn) -> list[str]:
     """Decisions that change with what they must not look at."""
 
     def grow(drawn: Drawn) -> Grown:
-        return grown(rule, drawn, features=features)
+        return grown(policy, drawn, features=features)
 
     tree = grow(drawn)
     found = []
@@ -66,18 +66,18 @@ def faults(rule: Policy, drawn: Drawn) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("settings", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_candidate_is_not_looked_at_before_it_is_revealed(settings, seed):
-    rule = settings.policy(deterministic=False)
-    assert faults(rule, of_text(seed, rule.num_candidates, sharpness=0.1 * (seed + 1))) == []
+    policy = settings.policy(deterministic=False)
+    assert faults(policy, of_text(seed, policy.num_candidates, sharpness=0.1 * (seed + 1))) == []
 
 
 @pytest.mark.parametrize("name", ["greedy", "threshold", "price"])
 def test_the_trees_of_these_tests_are_worth_testing(name):
     """Several levels, several children, and candidates that are not revealed."""
     trees = [
-        grown(RULES[name].policy(deterministic=False), of_text(seed, 4), features=features)
+        grown(SETTINGS[name].policy(deterministic=False), of_text(seed, 4), features=features)
         for seed in range(8)
     ]
     assert len({tuple(tree.revealed) for tree in trees}) > 4
@@ -86,6 +86,6 @@ def test_the_trees_of_these_tests_are_worth_testing(name):
 
 
 @pytest.mark.parametrize("kind", BROKEN.values(), ids=BROKEN)
-def test_a_rule_that_looks_is_seen(kind):
-    rule = kind(num_nodes=12, max_children=4)
-    assert any(faults(rule, of_text(seed, 4)) for seed in range(8))
+def test_a_policy_that_looks_is_seen(kind):
+    policy = kind(num_nodes=12, max_children=4)
+    assert any(faults(policy, of_text(seed, 4)) for seed in range(8))

@@ -37,15 +37,15 @@ def arrays(state) -> Iterator[np.ndarray]:
             yield from arrays(part)
 
 
-@pytest.mark.parametrize("rule", STATES)
-def test_no_two_parts_of_a_step_share_a_place(rule):
-    found = list(arrays(STATES[rule](new_memory(NUM_NODES, MAX_CHILDREN))))
+@pytest.mark.parametrize("name", STATES)
+def test_no_two_parts_of_a_step_share_a_place(name):
+    found = list(arrays(STATES[name](new_memory(NUM_NODES, MAX_CHILDREN))))
     assert len(found) > 10
     assert not any(np.shares_memory(one, other) for one, other in combinations(found, 2))
 
 
-@pytest.mark.parametrize("rule", STATES)
-def test_there_is_room_for_every_node(rule):
+@pytest.mark.parametrize("name", STATES)
+def test_there_is_room_for_every_node(name):
     """Twice in an answer, for a child and for a draft pass; a slot each and one more in a heap."""
 
     def parts(state) -> Iterator[object]:
@@ -54,7 +54,7 @@ def test_there_is_room_for_every_node(rule):
             if isinstance(part, tuple):
                 yield from parts(part)
 
-    for part in parts(STATES[rule](new_memory(NUM_NODES, MAX_CHILDREN))):
+    for part in parts(STATES[name](new_memory(NUM_NODES, MAX_CHILDREN))):
         if isinstance(part, Requests):
             assert len(part.nodes) >= 2 * NUM_NODES
         if isinstance(part, Heap):
@@ -63,10 +63,10 @@ def test_there_is_room_for_every_node(rule):
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("kind", trees(14, 4))
-def test_a_rule_grows_what_it_would_grow_if_it_had_never_grown_before(kind, deterministic):
+def test_a_policy_grows_what_it_would_grow_if_it_had_never_grown_before(kind, deterministic):
     """Its first answers are known by heart: for every depth, and at every price, the right one."""
     settings = trees(14, 4)[kind]
-    rule = settings.policy(deterministic=deterministic)
+    policy = settings.policy(deterministic=deterministic)
     twin = settings.policy(deterministic=deterministic)
     rng = np.random.default_rng(0)
 
@@ -76,16 +76,16 @@ def test_a_rule_grows_what_it_would_grow_if_it_had_never_grown_before(kind, dete
     for text in range(30):
         max_depth = int(rng.choice([99, 0, 3, 1]))
         one, other = (
-            grown(grower, of_text(text, 4), max_depth=max_depth, features=features)
-            for grower in (rule, forgetful(twin))
+            grown(each, of_text(text, 4), max_depth=max_depth, features=features)
+            for each in (policy, forgetful(twin))
         )
         assert (one.paths, one.passes) == (other.paths, other.passes)
         accepted, step_ms = list(range(rng.integers(0, 3))), float(rng.choice([0.01, 1.0, 1e3]))
-        for grower in (rule, twin):
-            grower.verified(accepted, step_ms)
+        for each in (policy, twin):
+            each.verified(accepted, step_ms)
 
 
-def forgetful(rule):
+def forgetful(policy):
     """It has to think about its first answer, too."""
-    rule._first_answers.clear()
-    return rule
+    policy._first_answers.clear()
+    return policy

@@ -1,4 +1,4 @@
-"""The rule that prices time: by hand, against an obvious twin, and in its special cases."""
+"""The policy that prices time: by hand, against an obvious twin, and in its special cases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def features(path: Path) -> np.ndarray:
 
 
 def obvious(settings: PriceDrafting, drawn, *, known: bool, max_depth: int = 99):
-    """(revealed paths in order, passes): the docstring's rules, everything computed anew."""
+    """(revealed paths in order, passes): what the docstring says, everything computed anew."""
     revealed, expanded, passes = [()], [], []
 
     def looked_up(table, rank, value):
@@ -128,8 +128,8 @@ VARIANTS = {
 @pytest.mark.parametrize("seed", range(3))
 def test_trees_are_the_twins(name, seed, known):
     settings, drawn = made(**VARIANTS[name]), of_text(seed, 4)
-    rule = Price(settings, deterministic=known)
-    tree = grown(rule, drawn, features=features)
+    policy = Price(settings, deterministic=known)
+    tree = grown(policy, drawn, features=features)
     revealed, passes = obvious(settings, drawn, known=known)
     assert tree.passes == passes
     assert tree.paths == revealed
@@ -183,8 +183,8 @@ def test_a_step_of_the_curve_is_jumped_over_where_that_pays():
     def drawn(path: Path) -> np.ndarray:
         return np.array(values.get(path, [0.4, 0.1, 0.1, 0.1]))
 
-    rule = Price(settings, deterministic=True)
-    tree = grown(rule, drawn, features=shown(0.5))
+    policy = Price(settings, deterministic=True)
+    tree = grown(policy, drawn, features=shown(0.5))
     # .5 and .24 below the root, then slots of .5 * .4, .24 * .4 and .26 * .1: none is worth the
     # node price, nor are all three, .322, worth .35 ms
     assert tree.paths == [(), (0,), (1,)]
@@ -237,18 +237,18 @@ def test_a_chain_ends_where_specdecpp_ends_it():
 
 
 def test_the_price_follows_what_is_measured():
-    rule = Price(made(online=True), deterministic=False)
+    policy = Price(made(online=True), deterministic=False)
     planned = SETTINGS.price_per_ms
     for _ in range(4000):
-        rule.verified([1, 2], 10.0)  # 3 tokens in 10 ms
+        policy.verified([1, 2], 10.0)  # 3 tokens in 10 ms
     share_of_plan = STEPS_OF_THE_PLAN / planned / 40_000
-    assert rule._price == pytest.approx(0.3, rel=share_of_plan)
-    rule = Price(made(online=True), deterministic=False)
-    rule.verified([], 1 / planned)
-    assert rule._price == pytest.approx(planned)
-    rule.verified([1], 5.0)
+    assert policy._price == pytest.approx(0.3, rel=share_of_plan)
+    policy = Price(made(online=True), deterministic=False)
+    policy.verified([], 1 / planned)
+    assert policy._price == pytest.approx(planned)
+    policy.verified([1], 5.0)
     measured_ms = (STEPS_OF_THE_PLAN + 1) / planned + 5
-    assert rule._price == pytest.approx((STEPS_OF_THE_PLAN + 3) / measured_ms)
+    assert policy._price == pytest.approx((STEPS_OF_THE_PLAN + 3) / measured_ms)
     fixed = Price(SETTINGS, deterministic=False)
     fixed.verified([1, 2, 3], 1.0)
     assert fixed._price == planned
@@ -256,12 +256,12 @@ def test_the_price_follows_what_is_measured():
 
 def test_a_price_that_has_risen_is_asked_before_the_first_pass():
     """1.3 x (.6 - .03 + .3 - .03 + ...) = 1.31 tokens are hoped for below the root, .9 paid."""
-    rule = Price(made(online=True, draft_root_ms=15.0), deterministic=False)
-    rule.start(9)
-    assert rule.grow() == [(0, 0)]
-    rule.verified([1] * 31, 1.0)  # the price doubles
-    rule.start(9)
-    assert rule.grow() == []
+    policy = Price(made(online=True, draft_root_ms=15.0), deterministic=False)
+    policy.start(9)
+    assert policy.grow() == [(0, 0)]
+    policy.verified([1] * 31, 1.0)  # the price doubles
+    policy.start(9)
+    assert policy.grow() == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""DySpec's two rules: worked examples, slow twins, and what they have to do with each other."""
+"""DySpec's two policies: worked examples, slow twins, and what they have to do with each other."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_greedy_by_hand():
     6 = second of 1   .24        .18               .06
     7 = first of 4    .216       .1296             .0864
     """
-    rule = greedy(8, 3)
-    tree = grown(rule, same_everywhere(0.6, 0.75, 1.0))
+    policy = greedy(8, 3)
+    tree = grown(policy, same_everywhere(0.6, 0.75, 1.0))
     assert tree.parents == [-1, 0, 1, 0, 2, 3, 1, 4]
-    assert rule.slot_values == pytest.approx([1, 1, 0.6, 0.4, 0.36, 0.3, 0.24, 0.216])
+    assert policy.slot_values == pytest.approx([1, 1, 0.6, 0.4, 0.36, 0.3, 0.24, 0.216])
 
 
 def test_greedy_by_hand_in_draft_passes():
@@ -95,16 +95,16 @@ def test_a_certain_token_has_no_sibling():
 @pytest.mark.parametrize("num_nodes", SIZES)
 @pytest.mark.parametrize(("max_children", "max_depth"), [(1, 99), (2, 3), (3, 99), (8, 5), (5, 1)])
 @pytest.mark.parametrize("sharpness", [0.05, 0.3, 2.0])
-def test_greedy_is_the_slow_rule_however_draft_passes_are_shared(
+def test_greedy_is_the_slow_policy_however_draft_passes_are_shared(
     num_nodes, max_children, max_depth, sharpness
 ):
     drawn = of_text(num_nodes, max_children, sharpness=sharpness)
-    rule = greedy(num_nodes, max_children, max_depth)
+    policy = greedy(num_nodes, max_children, max_depth)
     for _ in range(2):  # a second step starts anew
-        tree = grown(rule, drawn, max_depth=max_depth)
+        tree = grown(policy, drawn, max_depth=max_depth)
         paths, values = one_at_a_time(drawn, num_nodes, max_children, max_depth)
         assert tree.revealed == paths
-        assert rule.slot_values[1:] == pytest.approx(values, rel=1e-12)
+        assert policy.slot_values[1:] == pytest.approx(values, rel=1e-12)
 
 
 def test_shared_passes_are_few():
@@ -119,8 +119,8 @@ def test_shared_passes_are_few():
 @pytest.mark.parametrize("limit", [0, 1, 2, 4])
 def test_the_text_s_end_limits_the_depth(limit):
     """The shallower of the plan's limit and the step's."""
-    for rule in (greedy(30, 3, 3), threshold(0.01, 3, 30, 3)):
-        tree = grown(rule, of_text(1, 3), max_depth=limit)
+    for policy in (greedy(30, 3, 3), threshold(0.01, 3, 30, 3)):
+        tree = grown(policy, of_text(1, 3), max_depth=limit)
         assert max(map(len, tree.paths)) == min(3, limit)
 
 
@@ -164,7 +164,7 @@ def test_threshold_fills_every_slot_above_it(value, max_children, max_depth):
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2, 7, 24])
-def test_the_limit_of_the_threshold_rule_stops_further_sampling_only(num_nodes):
+def test_the_limit_of_the_threshold_policy_stops_further_sampling_only(num_nodes):
     """A limited tree is a part of the unlimited one, full to the limit; the levels above the cut
     are whole, and no node is expanded without getting a child."""
     drawn = of_text(11, 5)
@@ -190,10 +190,10 @@ def test_threshold_makes_one_draft_pass_a_level():
 
 
 @pytest.mark.parametrize(
-    "rule", [greedy(40, 4), threshold(0.01, 4, 40)], ids=["greedy", "threshold"]
+    "policy", [greedy(40, 4), threshold(0.01, 4, 40)], ids=["greedy", "threshold"]
 )
-def test_trees_have_parents_before_children_and_ranks_in_order(rule):
-    tree: Grown = grown(rule, of_text(9, 4))
+def test_trees_have_parents_before_children_and_ranks_in_order(policy):
+    tree: Grown = grown(policy, of_text(9, 4))
     assert all(parent < node for node, parent in enumerate(tree.parents))
     for node, path in enumerate(tree.paths[1:], start=1):
         if path[-1] > 0:

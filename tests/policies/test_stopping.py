@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 import pytest
 
+from planner import Plan, PlannerError
 from planner.policies import ConfidentDrafting, DynamicDrafting, StoppingDrafting
 from planner.policies.policy import FEATURES
 from tests.policies.driving import grown
@@ -122,3 +123,26 @@ def test_a_token_that_the_draft_is_not_sure_of_is_not_drafted():
     assert length(confident(0.4, 3), max_probability=[0.4]) == (3, 3)
     assert length(confident(0.0, 5), max_probability=[0.1], max_depth=2) == (2, 2)
     assert length(confident(0.4, 5), max_probability=[0.9], max_depth=0) == (0, 0)
+
+
+def plan_of(**more) -> Plan:
+    drafting = {"kind": "dynamic", "max_depth": 5, **more}
+    sampling = {"temperature": 1.0}
+    content = {"format": "plan", "version": 1, "verifier": "chain"}
+    return Plan.parse(content | {"drafting": drafting, "sampling": sampling}, "plan.json")
+
+
+def test_a_plan_that_says_that_its_confidence_stays_is_still_read():
+    """As plans of earlier versions do."""
+    assert plan_of(adaptive=False) == plan_of()
+    assert "adaptive" not in plan_of(adaptive=False).to_json()
+
+
+@pytest.mark.parametrize("got", [True, 0, "no"])
+def test_a_confidence_that_would_be_set_anew_is_refused_in_one_line(got):
+    with pytest.raises(PlannerError) as error:
+        plan_of(adaptive=got)
+    line = str(error.value)
+    assert line.startswith("plan.json: drafting: expected adaptive to be false, since ")
+    assert f"not {got!r}; remove the key" in line
+    assert "\n" not in line

@@ -43,14 +43,14 @@ TREES = {
 }
 
 FEW = ("chain of 1", "two children", "a leaf beside a branch")
-"""For rules whose children may repeat: with replacement there are many more ways to go."""
+"""For verifiers whose children may repeat: with replacement there are many more ways to go."""
 
 NUM_SEQUENCES = 5_000
-"""Texts of the statistical tests: as many as show the bias of a broken rule."""
+"""Texts of the statistical tests: as many as show the bias of a broken verifier."""
 MANY_SEQUENCES = int(os.environ.get("ESPALIER_SEQUENCES", "20000"))
 """With `make soak`, which takes as many as it is told to."""
 LEVEL = 1e-5
-"""Chance that a lossless loop fails the statistical test of one rule."""
+"""Chance that a lossless loop fails the statistical test of one verifier."""
 
 
 def table(num_tokens: int, *, seed: int, order: int = 2, scale: float = 1.5) -> TableModel:
@@ -76,20 +76,20 @@ def autoregressive_law(target: TableModel, num_new: int) -> dict[tuple[int, ...]
     return found
 
 
-def decode(target, draft, rule, policy, num_new, rng, whole=False) -> tuple[int, ...]:
+def decode(target, draft, verifier, policy, num_new, rng, whole=False) -> tuple[int, ...]:
     """`num_new` tokens; `whole` trees are drafted to the last, though not all tokens are used."""
-    session = Session(target, draft, verifier=rule, sampling=SAMPLING, rng=rng)
+    session = Session(target, draft, verifier=verifier, sampling=SAMPLING, rng=rng)
     session.prefill(PROMPT)
     while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
         session.step(policy, max_tokens=None if whole else left)
     return tuple(session.tokens[len(PROMPT) :][:num_new])
 
 
-def loop_law(num_tokens, rule, parents, num_new, *, whole=False) -> tuple[dict, dict]:
+def loop_law(num_tokens, verifier, parents, num_new, *, whole=False) -> tuple[dict, dict]:
     """(the law of the loop, the law of the target) over sequences of `num_new` tokens."""
     target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
     policy = FixedTree(Tree(parents))
-    got = law(lambda rng: decode(target, draft, rule, policy, num_new, rng, whole))
+    got = law(lambda rng: decode(target, draft, verifier, policy, num_new, rng, whole))
     return got, autoregressive_law(target, num_new)
 
 
@@ -98,41 +98,43 @@ def distance(got: dict, expected: dict) -> float:
 
 
 def cases(names) -> list:
-    """Every rule with every tree that it serves."""
+    """Every verifier with every tree that it serves."""
     return [
-        pytest.param(rule, name, id=f"{rule.name}-{name}")
-        for rule in VERIFIERS.values()
+        pytest.param(verifier, name, id=f"{verifier.name}-{name}")
+        for verifier in VERIFIERS.values()
         for name in names
-        if int(Tree(TREES[name]).num_children.max()) <= (rule.max_children or len(TREES[name]))
-        and (name in FEW or rule.distinct)
+        if int(Tree(TREES[name]).num_children.max()) <= (verifier.max_children or len(TREES[name]))
+        and (name in FEW or verifier.distinct)
     ]
 
 
-@pytest.mark.parametrize(("rule", "name"), cases(TREES))
-def test_law_of_three_tokens_is_the_targets(rule, name):
+@pytest.mark.parametrize(("verifier", "name"), cases(TREES))
+def test_law_of_three_tokens_is_the_targets(verifier, name):
     """One to three steps over a vocabulary of three, trees cut to the tokens still wanted."""
-    assert distance(*loop_law(3, rule, TREES[name], 3)) < EXACT
+    assert distance(*loop_law(3, verifier, TREES[name], 3)) < EXACT
 
 
-@pytest.mark.parametrize(("rule", "name"), cases(TREES))
-def test_law_of_five_tokens_is_the_targets(rule, name):
+@pytest.mark.parametrize(("verifier", "name"), cases(TREES))
+def test_law_of_five_tokens_is_the_targets(verifier, name):
     """One to five steps over a vocabulary of two: the caches are kept and used again."""
-    assert distance(*loop_law(2, rule, TREES[name], 5)) < EXACT
+    assert distance(*loop_law(2, verifier, TREES[name], 5)) < EXACT
 
 
 @pytest.mark.parametrize(
-    ("rule", "name"), cases(["chain of 3", "two children", "a leaf beside a branch"])
+    ("verifier", "name"), cases(["chain of 3", "two children", "a leaf beside a branch"])
 )
-def test_law_is_the_targets_when_every_tree_is_drafted_whole(rule, name):
-    assert distance(*loop_law(3, rule, TREES[name], 2, whole=True)) < EXACT
+def test_law_is_the_targets_when_every_tree_is_drafted_whole(verifier, name):
+    assert distance(*loop_law(3, verifier, TREES[name], 2, whole=True)) < EXACT
 
 
-@pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: type(rule).__name__)
-def test_the_exact_check_sees_a_biased_rule(rule):
-    assert distance(*loop_law(3, rule, TREES["two children"], 2)) > 1e-3
+@pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
+def test_the_exact_check_sees_what_is_biased(verifier):
+    assert distance(*loop_law(3, verifier, TREES["two children"], 2)) > 1e-3
 
 
-def chi_square(rule, policy, num_sequences: int, *, num_tokens: int = 5, seed: int = 2) -> float:
+def chi_square(
+    verifier, policy, num_sequences: int, *, num_tokens: int = 5, seed: int = 2
+) -> float:
     """p-value of so many decoded texts of 3 tokens under the target's law, cells under 5 merged."""
     num_new = 3
     target, draft = table(num_tokens, seed=seed), table(num_tokens, seed=seed + 1, order=1)
@@ -140,7 +142,7 @@ def chi_square(rule, policy, num_sequences: int, *, num_tokens: int = 5, seed: i
     session = Session(
         target,
         draft,
-        verifier=rule,
+        verifier=verifier,
         sampling=SAMPLING,
         rng=seeded_source(0, torch.device("cpu")),
     )
@@ -166,12 +168,12 @@ def chi_square(rule, policy, num_sequences: int, *, num_tokens: int = 5, seed: i
 @pytest.mark.parametrize(
     "num_sequences", [NUM_SEQUENCES, pytest.param(MANY_SEQUENCES, marks=pytest.mark.soak)]
 )
-@pytest.mark.parametrize("rule", VERIFIERS.values(), ids=lambda rule: rule.name)
-def test_sequences_follow_the_targets_law(rule, num_sequences):
-    parents = TREES["chain of 3" if rule.max_children == 1 else "uneven levels"]
-    assert chi_square(rule, FixedTree(Tree(parents)), num_sequences) > LEVEL
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_sequences_follow_the_targets_law(verifier, num_sequences):
+    parents = TREES["chain of 3" if verifier.max_children == 1 else "uneven levels"]
+    assert chi_square(verifier, FixedTree(Tree(parents)), num_sequences) > LEVEL
 
 
-def test_the_statistical_check_sees_a_biased_rule():
+def test_the_statistical_check_sees_what_is_biased():
     policy = FixedTree(Tree(TREES["uneven levels"]))
     assert chi_square(UnlikelyDropped(), policy, NUM_SEQUENCES) < LEVEL

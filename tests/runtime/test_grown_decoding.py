@@ -58,7 +58,7 @@ def test_greedy_decoding_is_the_targets_own(way, draft):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_seed_gives_the_same_tokens_and_another_seed_others(way):
-    """Rules that learn from a text start anew with the next one."""
+    """Policies that learn from a text start anew with the next one."""
     decoder = Decoder.from_plan(plan(way, temperature=1.0), *models())
     runs = [decoder.generate(PROMPT, max_new_tokens=20, seed=seed).tokens for seed in (3, 3, 4)]
     if way != "price online":  # it follows the clock
@@ -104,7 +104,7 @@ def test_nodes_in_any_order_are_passed_and_kept_right(temperature):
     they are accepted whole, the draft being the target."""
     rng = torch.Generator().manual_seed(0)
     table = TableModel(torch.randn(4, 4, 4, generator=rng, dtype=torch.float64) * 3)
-    rule = Scripted(MIXED, num_nodes=12, max_children=3)
+    policy = Scripted(MIXED, num_nodes=12, max_children=3)
     session = Session(
         table,
         table,
@@ -117,10 +117,10 @@ def test_nodes_in_any_order_are_passed_and_kept_right(temperature):
     for parent in PARENTS[1:]:
         depths.append(depths[parent] + 1)
     for _ in range(40):
-        step = session.step(rule)
+        step = session.step(policy)
         assert step.num_nodes == len(PARENTS)
         assert step.depth == max(depths) == 4
-        assert step.widths == (1, 1, 2, 2, 1) == tuple(map(len, rule.seen[-5:]))
+        assert step.widths == (1, 1, 2, 2, 1) == tuple(map(len, policy.seen[-5:]))
         assert [PARENTS[node] for node in step.path] == [0, *step.path][:-1]
         for node, rank in zip(step.path, step.ranks, strict=True):
             assert rank == PARENTS[:node].count(PARENTS[node])

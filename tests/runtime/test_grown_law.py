@@ -1,8 +1,8 @@
 """Trees that grow while they are drafted: the whole loop still emits the target's own law.
 
 Every way of growing with every verifier that a plan may name with it, exactly, by enumerating all
-random decisions; a few with the real source of randomness; and rules that are known to be biased,
-which both checks must see.
+random decisions; a few with the real source of randomness; and verifiers and policies that are
+known to be biased, which both checks must see.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def score(hidden: torch.Tensor) -> torch.Tensor:
 
 def loop_law(
     num_tokens: int,
-    rule: Verifier,
+    verifier: Verifier,
     policy: Callable[[], Policy],
     num_new: int,
     *,
@@ -73,7 +73,7 @@ def loop_law(
 
     def decode(rng) -> tuple[int, ...]:
         growing = policy()
-        session = Session(target, draft, verifier=rule, sampling=SAMPLING, rng=rng, score=score)
+        session = Session(target, draft, verifier=verifier, sampling=SAMPLING, rng=rng, score=score)
         session.prefill(PROMPT)
         while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
             step = session.step(growing, max_tokens=None if whole else left)
@@ -83,8 +83,8 @@ def loop_law(
     return law(decode), autoregressive_law(target, num_new), shapes
 
 
-def made(settings: Drafting, rule: Verifier) -> Callable[[], Policy]:
-    return lambda: settings.policy(deterministic=rule.deterministic)
+def made(settings: Drafting, verifier: Verifier) -> Callable[[], Policy]:
+    return lambda: settings.policy(deterministic=verifier.deterministic)
 
 
 def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
@@ -94,14 +94,14 @@ def cases(num_nodes: int, max_depth: int, *, repeating: bool) -> list:
                or all others
     """
     found = []
-    for name, rule in VERIFIERS.items():
-        most = 1 if rule.max_children == 1 else 2
-        ways = trees(num_nodes + most - 2, most, max_depth) if rule.grows else {}
+    for name, verifier in VERIFIERS.items():
+        most = 1 if verifier.max_children == 1 else 2
+        ways = trees(num_nodes + most - 2, most, max_depth) if verifier.grows else {}
         for way, settings in (ways | chains(max_depth)).items():
             Plan(drafting=settings, verifier=name, sampling=SAMPLING)  # a plan that is valid
-            repeats = settings.most_children > 1 and not rule.distinct
+            repeats = settings.most_children > 1 and not verifier.distinct
             if repeats == repeating:
-                found.append(pytest.param(rule, settings, id=f"{name}-{way}"))
+                found.append(pytest.param(verifier, settings, id=f"{name}-{way}"))
     return found
 
 
@@ -112,39 +112,39 @@ def test_every_kind_meets_every_verifier_that_it_may():
     for kind, policy in POLICIES.items():
         if not policy.grows:
             continue
-        assert {rule for way, rule in pairs if way == kind} == (
+        assert {verifier for way, verifier in pairs if way == kind} == (
             set(VERIFIERS) if policy.grows_chains else growing
         )
 
 
-@pytest.mark.parametrize(("rule", "settings"), cases(4, 9, repeating=False))
-def test_law_of_three_tokens_is_the_targets(rule, settings):
+@pytest.mark.parametrize(("verifier", "settings"), cases(4, 9, repeating=False))
+def test_law_of_three_tokens_is_the_targets(verifier, settings):
     """One to three steps over a vocabulary of three, trees cut to the tokens still wanted."""
-    got, expected, _ = loop_law(3, rule, made(settings, rule), 3)
+    got, expected, _ = loop_law(3, verifier, made(settings, verifier), 3)
     assert distance(got, expected) < EXACT
 
 
-@pytest.mark.parametrize(("rule", "settings"), cases(4, 3, repeating=False))
-def test_law_of_two_tokens_is_the_targets_with_trees_drafted_whole(rule, settings):
+@pytest.mark.parametrize(("verifier", "settings"), cases(4, 3, repeating=False))
+def test_law_of_two_tokens_is_the_targets_with_trees_drafted_whole(verifier, settings):
     """Trees of up to three levels, deeper than the text that is wanted."""
-    got, expected, _ = loop_law(2, rule, made(settings, rule), 2, whole=True)
+    got, expected, _ = loop_law(2, verifier, made(settings, verifier), 2, whole=True)
     assert distance(got, expected) < EXACT
 
 
 @pytest.mark.parametrize("way", MANY_STEPS)
 def test_law_of_five_tokens_is_the_targets(way):
-    """Up to five steps over a vocabulary of two: caches are kept and used again, rules remember,
+    """Up to five steps over a vocabulary of two: caches are kept and used again, policies remember,
     and the trees differ from step to step."""
-    rule = VERIFIERS["rrsw"]
-    got, expected, shapes = loop_law(2, rule, made(MANY_STEPS[way], rule), 5)
+    verifier = VERIFIERS["rrsw"]
+    got, expected, shapes = loop_law(2, verifier, made(MANY_STEPS[way], verifier), 5)
     assert distance(got, expected) < EXACT
     assert len(shapes) > 2
 
 
 @pytest.mark.parametrize(("num_tokens", "num_new"), [(3, 2), (2, 3)])
-@pytest.mark.parametrize(("rule", "settings"), cases(4, 9, repeating=True))
-def test_law_is_the_targets_where_siblings_repeat(rule, settings, num_tokens, num_new):
-    got, expected, _ = loop_law(num_tokens, rule, made(settings, rule), num_new)
+@pytest.mark.parametrize(("verifier", "settings"), cases(4, 9, repeating=True))
+def test_law_is_the_targets_where_siblings_repeat(verifier, settings, num_tokens, num_new):
+    got, expected, _ = loop_law(num_tokens, verifier, made(settings, verifier), num_new)
     assert distance(got, expected) < EXACT
 
 
@@ -164,16 +164,16 @@ def broken() -> dict[str, tuple[Verifier, Callable[[], Policy]]]:
 
 
 @pytest.mark.parametrize("name", broken())
-def test_the_exact_check_sees_a_biased_rule(name):
-    rule, policy = broken()[name]
-    got, expected, _ = loop_law(3, rule, policy, 3)
+def test_the_exact_check_sees_what_is_biased(name):
+    verifier, policy = broken()[name]
+    got, expected, _ = loop_law(3, verifier, policy, 3)
     assert distance(got, expected) > 1e-3
 
 
-def power(rule: Verifier, policy: Callable[[], Policy], num_sequences: int) -> float:
+def power(verifier: Verifier, policy: Callable[[], Policy], num_sequences: int) -> float:
     """P(the statistical check sees the bias), from the exact law: the statistic is noncentral
     chi-square, N sum (got - expected)^2 / expected being its noncentrality."""
-    got, expected, _ = loop_law(3, rule, policy, 3)
+    got, expected, _ = loop_law(3, verifier, policy, 3)
     cells = np.array([[got.get(key, 0.0), share] for key, share in expected.items()])
     noncentrality = num_sequences * ((cells[:, 0] - cells[:, 1]) ** 2 / cells[:, 1]).sum()
     degrees = len(cells) - 1
@@ -190,15 +190,15 @@ STATISTICAL = {
 
 @pytest.mark.parametrize("name", STATISTICAL)
 def test_sequences_follow_the_targets_law(name):
-    """Five tokens, three children, the real source of randomness, and rules that remember."""
+    """Five tokens, three children, the real source of randomness, and policies that remember."""
     verifier, settings = STATISTICAL[name]
-    rule = VERIFIERS[verifier]
-    assert chi_square(rule, made(settings, rule)(), SEQUENCES) > LEVEL
+    verifier = VERIFIERS[verifier]
+    assert chi_square(verifier, made(settings, verifier)(), SEQUENCES) > LEVEL
 
 
 @pytest.mark.parametrize("name", ["drops unlikely tokens", "re-ranked, greedy"])
-def test_the_statistical_check_sees_a_biased_rule(name):
+def test_the_statistical_check_sees_what_is_biased(name):
     """With a power above 99.9 % at this number of texts."""
-    rule, policy = broken()[name]
-    assert power(rule, policy, SEQUENCES) > 0.999
-    assert chi_square(rule, policy(), SEQUENCES, num_tokens=3, seed=0) < LEVEL
+    verifier, policy = broken()[name]
+    assert power(verifier, policy, SEQUENCES) > 0.999
+    assert chi_square(verifier, policy(), SEQUENCES, num_tokens=3, seed=0) < LEVEL

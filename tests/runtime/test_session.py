@@ -22,11 +22,11 @@ TREES = [[-1], [-1, 0, 1, 2, 3], [-1, 0, 0, 0], [-1, 0, 0, 1, 1, 2, 3, 3, 5]]
 CPU = torch.device("cpu")
 
 
-def session(target, draft, *, temperature: float = 1.0, rule: str = "rrsw", seed: int = 0):
+def session(target, draft, *, temperature: float = 1.0, verifier: str = "rrsw", seed: int = 0):
     return Session(
         target,
         draft,
-        verifier=VERIFIERS[rule],
+        verifier=VERIFIERS[verifier],
         sampling=Sampling(temperature=temperature),
         rng=seeded_source(seed, CPU),
         capacity=4,
@@ -67,26 +67,26 @@ def test_a_draft_equal_to_the_target_is_always_accepted_at_temperature_zero():
         assert state.step(FixedTree(Tree([-1, 0, 1, 2]))).ranks == (0, 0, 0)
 
 
-@pytest.mark.parametrize("rule", VERIFIERS)
-def test_all_rules_are_one_rule_at_temperature_zero(rule):
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_all_verifiers_are_one_verifier_at_temperature_zero(verifier):
     """The children are the draft's most probable tokens, not one token and then chance."""
     target, draft = pair(draft_seed=3)
     tree = FixedTree(Tree([-1, *[0] * 40]))
-    state = session(target, draft, temperature=0.0, rule=rule)
-    reference = session(target, draft, temperature=0.0, rule="topk", seed=9)
+    state = session(target, draft, temperature=0.0, verifier=verifier)
+    reference = session(target, draft, temperature=0.0, verifier="topk", seed=9)
     for each in (state, reference):
         each.prefill([5, 6])
     for _ in range(6):
         assert state.step(tree).ranks == reference.step(tree).ranks
 
 
-@pytest.mark.parametrize("rule", VERIFIERS)
-def test_children_at_temperature_zero_are_the_drafts_most_probable_tokens(rule):
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_children_at_temperature_zero_are_the_drafts_most_probable_tokens(verifier):
     """The target's choice, token 1, is the draft's third choice of 60."""
     target = TableModel(torch.eye(60)[1])
     draft = TableModel(torch.linspace(3, 0, 60)[torch.tensor([1, 2, 0, *range(3, 60)])])
     for num_children, ranks in ((1, ()), (2, ()), (3, (2,)), (9, (2,))):
-        state = session(target, draft, temperature=0.0, rule=rule)
+        state = session(target, draft, temperature=0.0, verifier=verifier)
         state.prefill([0])
         assert state.step(FixedTree(Tree([-1, *[0] * num_children]))).ranks == ranks
 
@@ -218,7 +218,7 @@ def test_tokens_per_step_of_a_static_tree_are_what_acceptance_by_rank_predicts()
     target = TableModel(torch.randn(6, generator=rng).double())
     draft = TableModel(torch.randn(6, generator=rng).double())
     tree = Tree([-1, 0, 0, 1, 1, 2, 3])
-    state = session(target, draft, rule="topk")
+    state = session(target, draft, verifier="topk")
     state.prefill([0])
     emitted = []
     for _ in range(400):

@@ -1,1 +1,1 @@
-"""What policies decide with, compiled."""
+"""The compiled parts of policies."""

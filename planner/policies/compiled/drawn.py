@@ -1,4 +1,4 @@
-"""What a rule is shown of the draft distribution q at a node, computed on the host."""
+"""The host's computation of what a policy is shown of the draft distribution q at a node."""
 
 from __future__ import annotations
 
