@@ -51,7 +51,7 @@ class Policy(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The ones of `FEATURES` that are looked at; others need not be computed, and may be NaN."""
+        """Names of the `FEATURES` that it looks at; the others may be NaN."""
 
     def start(self, max_depth: int) -> None:
         """A new step begins with a lone root; nodes deeper than `max_depth` >= 0 are of no use."""
