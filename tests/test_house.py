@@ -39,8 +39,7 @@ MANY_PARAMETERS = {
 
 
 RAW = [
-    "planner/cli", "planner/documents", "planner/estimates", "planner/export", "planner/optimizer",
-    "planner/replay", "planner/show", "planner/trees",
+    "planner/cli", "planner/documents", "planner/show",
     "profiler", "runtime", "kernels/tree_kernels", "benchmarks", "tests",
 ]  # fmt: skip
 """Rooms that do not keep all of it yet."""
