@@ -4,8 +4,8 @@
 
 Decodes with the embedded pair, its target inflated, T = 0.6, and prints per way of drafting the
 median milliseconds of a step by phase, and which share of the step `grow` is: deciding what to
-draft, and building the tree with its ancestors on the host.  (A fixed tree is built inside its
-draft passes.)  All ways take turns at every prompt.
+draft, and building the tree with its ancestors on the host.  All ways take turns at every
+prompt.
 """
 
 from __future__ import annotations

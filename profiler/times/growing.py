@@ -87,7 +87,7 @@ def chain_sizes(largest: int) -> tuple[int, ...]:
     return powers_of_two(LONG if largest >= LONG else SHORT)
 
 
-class Shown(FixedTree):
+class ShownTree(FixedTree):
     """A tree that is drafted as if it grew: shown everything, and deciding nothing by it."""
 
     columns = (FEATURES[COLLISION],)
@@ -95,6 +95,3 @@ class Shown(FixedTree):
     def __init__(self, tree: Tree, num_candidates: int) -> None:
         super().__init__(tree)
         self.num_candidates = num_candidates
-
-    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        pass

@@ -27,7 +27,7 @@ from runtime.session import Score, Session, StepRecord
 
 from ..journal import Journal, Piece
 from .cost_grid import CostGrid
-from .growing import CHAINS, TREES, Growing, Shown, growing_kinds
+from .growing import CHAINS, TREES, Growing, ShownTree, growing_kinds
 from .pace import at_one_pace, curve
 from .timed_trees import broom, bush
 
@@ -201,7 +201,7 @@ class CostSweeps:
 
     def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
         width, num_candidates = self.grid.widths[place], self.grid.num_candidates
-        step = self._run(self._pair, Shown(bush(width, num_candidates), num_candidates))
+        step = self._run(self._pair, ShownTree(bush(width, num_candidates), num_candidates))
         passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
         times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
         roots[TREES] += step.draft_ms[:1]
