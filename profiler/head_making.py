@@ -208,7 +208,7 @@ def _texts(
 ) -> list[LabelledText]:
     """Written and labelled in pieces; the seed of each piece is its own."""
     num_texts = settings.num_texts
-    if settings.sampling.temperature == 0:  # a second text would be the first again
+    if settings.sampling.is_greedy:  # a second text would be the first again
         num_texts = min(num_texts, len(prompts))
     if journal.resumption:
         report_line(journal.resumption)

@@ -143,7 +143,7 @@ class Measurement:
         extent = self.extent
         work = dict.fromkeys(self._sweep_names(), SWEEP_MS * extent.max_nodes)
         for sampling in self.settings.samplings:
-            traced = GREEDY_MS if sampling.temperature == 0 else SAMPLED_MS
+            traced = GREEDY_MS if sampling.is_greedy else SAMPLED_MS
             num_prompts = len(self.prompts)
             work[self._name("acceptance", sampling)] = traced * num_prompts * extent.num_tokens
             num_prompts = min(extent.num_replayed, num_prompts)

@@ -22,7 +22,7 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     probable token, whatever top-k and top-p say.
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    if sampling.temperature == 0:
+    if sampling.is_greedy:
         return _one_hot(logits)
     if sampling.temperature != 1:
         logits = logits / max(sampling.temperature, LEAST_TEMPERATURE)

@@ -16,7 +16,7 @@ class LlamaCpp:
     """
 
     def export(self, task: Task) -> Export:
-        greedy = task.plan.sampling.temperature == 0
+        greedy = task.plan.sampling.is_greedy
         choice = task.choose((MATCHED_CHAIN, CONFIDENT_CHAIN) if greedy else (MATCHED_CHAIN,))
         drafting = choice.plan.drafting
         sure = drafting.confidence if isinstance(drafting, ConfidentDrafting) else 0

@@ -87,7 +87,7 @@ def _ways(task: Task) -> tuple[Way, ...]:
     """Its drafts are drawn at the temperature alone: where a profile cut both distributions, drawn
     chains were measured otherwise."""
     sampling = task.plan.sampling
-    cut = sampling.temperature > 0 and (sampling.top_k > 0 or sampling.top_p < 1)
+    cut = not sampling.is_greedy and (sampling.top_k > 0 or sampling.top_p < 1)
     return (MATCHED_CHAIN,) if cut else (MATCHED_CHAIN, DRAWN_CHAIN)
 
 

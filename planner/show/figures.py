@@ -256,12 +256,12 @@ def _times(axes, costs: Costs, field: str, colour: str, shade: float, label: str
 def _accepted(axes, profile: Profile, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]
     """Acceptance by number of children under one sampling, beside the best that is possible."""
     entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
-    if sampling.temperature == 0:
+    if sampling.is_greedy:
         entries = entries[:1]  # all verifiers are one there
     for place, entry in enumerate(entries):
         accepted = entry.by_count()
-        name = entry.verifier if sampling.temperature > 0 else "all verifiers (T=0)"
-        colour = f"C{place}" if sampling.temperature > 0 else TARGET
+        name = "all verifiers (T=0)" if sampling.is_greedy else entry.verifier
+        colour = TARGET if sampling.is_greedy else f"C{place}"
         counts = np.arange(1, len(accepted) + 1)
         axes.plot(counts, accepted, "o-", ms=3, linewidth=1, color=colour, label=name)
     bounds = [bound for bound in profile.optimal if bound.sampling == sampling]

@@ -69,7 +69,7 @@ def _by_rank(sampling: Sampling, entries: list[Acceptance]) -> Shown:
     if num_prompts == 1:
         spread = "of one prompt: nothing is known of the spread between prompts"
     notes = ""
-    if sampling.temperature == 0:
+    if sampling.is_greedy:
         notes += "; at temperature 0 all verifiers are one"
     if not all(entry.by_rank_alone for entry in entries):
         notes += (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .laws import Independent
 from .namespace import (
     Array,
     at,
@@ -17,7 +18,6 @@ from .rejection import normalised, sampled
 from .verifier import (
     Random,
     Rank,
-    Verifier,
     source_of,
 )
 
@@ -28,7 +28,7 @@ BISECTIONS = 36
 """Halvings of an interval of length 7, down to 1e-10: finer than the float32 of recorded traces."""
 
 
-class SequentialSelection(Verifier):
+class SequentialSelection(Independent):
     """k independent draws, each accepted with probability min(1, p(x) / (g q(x))) (SpecTr).
 
     With b = sum min(q, p / g) the chance of each child, the child of rank r is accepted with
@@ -49,10 +49,6 @@ class SequentialSelection(Verifier):
     by_rank_alone = False
     non_increasing = True
     plain_with_one_child = True
-
-    def sample(self, q: Array, k: int, rng: Random) -> Array:
-        """k independent draws; see `Verifier.sample`."""
-        return source_of(rng).with_replacement(q, k)
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """One coin a child, none of which depends on the others; see `Verifier.verify`."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .laws import Distinct
 from .namespace import (
     Array,
     at,
@@ -25,7 +26,6 @@ from .rejection import (
     tried,
     without,
 )
-from .rrsw import Distinct
 from .verifier import (
     Random,
     Rank,

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .laws import Independent
 from .namespace import Array, namespace
 from .rejection import sampled
 from .verifier import (
     Random,
     Rank,
     Source,
-    Verifier,
     source_of,
 )
 
 
-class Naive(Verifier):
+class Naive(Independent):
     """k independent draws from q; the target's token is sampled from p, and accepted if it is one.
 
     Lossless for any children at all, since they are not looked at before the token is sampled.
@@ -27,10 +27,6 @@ class Naive(Verifier):
     name = "naive"
     summary = "independent draws, target sampled"
     non_increasing = True
-
-    def sample(self, q: Array, k: int, rng: Random) -> Array:
-        """k independent draws; see `Verifier.sample`."""
-        return source_of(rng).with_replacement(q, k)
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """Sample from p and look for the token; see `Verifier.verify`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .laws import Independent
 from .namespace import Array, namespace
 from .rejection import (
     drawn_by_rejection,
@@ -16,12 +17,11 @@ from .verifier import (
     Random,
     Rank,
     Source,
-    Verifier,
     source_of,
 )
 
 
-class IndependentRejection(Verifier):
+class IndependentRejection(Independent):
     """k independent draws from q, tried one after the other (SpecInfer, Algorithm 2).
 
     The residual target R starts as p.  The child x is accepted with probability min(1, R(x)/q(x));
@@ -38,10 +38,6 @@ class IndependentRejection(Verifier):
     summary = "recursive rejection, independent draws (SpecInfer)"
     non_increasing = True
     plain_with_one_child = True
-
-    def sample(self, q: Array, k: int, rng: Random) -> Array:
-        """k independent draws; see `Verifier.sample`."""
-        return source_of(rng).with_replacement(q, k)
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """Try each child on what the earlier ones left of p; see `Verifier.verify`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .laws import Distinct
 from .namespace import (
     Array,
     fill_at,
@@ -26,24 +27,8 @@ from .verifier import (
     Random,
     Rank,
     Source,
-    Verifier,
     source_of,
 )
-
-
-class Distinct(Verifier):
-    """Children that are different tokens: k draws from q without replacement.
-
-    Once the mass of q is used up, the draws are even over what is left.
-    """
-
-    law = "without replacement"
-
-    def sample(self, q: Array, k: int, rng: Random) -> Array:
-        """k draws without replacement; see `Verifier.sample`."""
-        rows = q if q.ndim == 2 else q[None]
-        drafts = source_of(rng).without_replacement(rows, k)
-        return drafts if q.ndim == 2 else drafts[0]
 
 
 class RecursiveRejection(Distinct):

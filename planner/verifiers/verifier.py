@@ -84,8 +84,9 @@ class Rank(NamedTuple):
 class Verifier:
     """A method of verification: how children are drawn and judged, and what planning knows of it.
 
-    A subclass sets the attributes below where they differ, and has `sample`, `verify` and `masses`;
-    the rest follows from these.  It holds no state, so that one instance serves everybody.
+    A subclass sets the attributes below where they differ, and has `verify`, `masses` and, unless
+    it draws its children as others do (`laws`), `sample`; the rest follows from these.  It holds no
+    state, so that one instance serves everybody.
     """
 
     name: ClassVar[str]
