@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from .namespace import Array
 from .verifier import (
-    Law,
     Random,
     Verifier,
     source_of,
@@ -14,9 +11,8 @@ from .verifier import (
 
 
 class Independent(Verifier):
-    """Children that are k independent draws from q; the same token may come twice."""
-
-    law: ClassVar[Law] = "independent"
+    """Children that are k independent draws from q; the same token may come twice: the law of a
+    verifier that does not set another."""
 
     def sample(self, q: Array, k: int, rng: Random) -> Array:
         """k independent draws; see `Verifier.sample`."""
@@ -29,7 +25,7 @@ class Distinct(Verifier):
     Once the mass of q is used up, the draws are even over what is left.
     """
 
-    law: ClassVar[Law] = "without replacement"
+    law = "without replacement"
 
     def sample(self, q: Array, k: int, rng: Random) -> Array:
         """k draws without replacement; see `Verifier.sample`."""
