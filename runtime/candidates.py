@@ -13,7 +13,7 @@ from planner.policies.compiled.drawn import drawn_and_features, drawn_values
 from planner.policies.policy import FEATURES, SCORE
 
 
-class Shown(NamedTuple):
+class Seen(NamedTuple):
     """One draft pass over w nodes, on the host."""
 
     drawn: np.ndarray
@@ -29,7 +29,7 @@ def shown(
     score: Tensor | None = None,
     *,
     distinct: bool,
-) -> Shown:
+) -> Seen:
     """What the policy sees: from a GPU in one transfer, on the host in one compiled pass.
 
     q           float [w, V]  rows summing to 1
@@ -46,12 +46,12 @@ def shown(
     all_features = np.full((len(packed), len(FEATURES)), np.nan)
     all_features[:, [FEATURES.index(column) for column in columns]] = packed[:, num:]
     drawn = drawn_values(packed[:, :num], distinct=distinct)
-    return Shown(drawn, all_features)
+    return Seen(drawn, all_features)
 
 
 def _shown_on_host(
     q: Tensor, candidates: Tensor, columns: Sequence[str], score: Tensor | None, distinct: bool
-) -> Shown:
+) -> Seen:
     """The same, after a model's pass has left nothing of the interpreter in the caches: dozens of
     small operations would take tens of microseconds each."""
     drawn, found = drawn_and_features(
@@ -60,7 +60,7 @@ def _shown_on_host(
     )  # fmt: skip
     if score is not None and "score" in columns:
         found[:, SCORE] = score.double().numpy()
-    return Shown(drawn, found)
+    return Seen(drawn, found)
 
 
 def features(q: Tensor, columns: Sequence[str], score: Tensor | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from planner.policies import Policy
 from planner.verifiers import Verifier, verifier_at
 
 from .cache import RowCache
-from .candidates import Shown, shown
+from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
 from .language_model import HiddenModel, LanguageModel
 from .randomness import Source
@@ -191,7 +191,7 @@ class Session:
                     policy.expanded(nodes, seen.drawn, seen.features)
         return tree, times
 
-    def _expand(self, tree: DraftTree, nodes: list[int], policy: Policy) -> Shown | None:
+    def _expand(self, tree: DraftTree, nodes: list[int], policy: Policy) -> Seen | None:
         """Draw below `nodes`: candidates, of which the policy is shown what it may see, or exactly
         the children that they have, of which there is nothing to be shown."""
         logits, score = self._draft_logits(tree, nodes)
