@@ -39,7 +39,7 @@ MANY_PARAMETERS = {
 
 
 RAW = [
-    "planner/cli", "planner/documents", "planner/show",
+    "planner/documents",
     "profiler", "runtime", "kernels/tree_kernels", "benchmarks", "tests",
 ]  # fmt: skip
 """Rooms that do not keep all of it yet."""
