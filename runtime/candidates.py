@@ -1,4 +1,4 @@
-"""What a policy is shown of a draft pass: drawn probabilities and features of q."""
+"""Candidates that a draft pass shows to a policy: drawn probabilities and features of q."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shown(
     *,
     distinct: bool,
 ) -> Seen:
-    """What the policy sees: from a GPU in one transfer, on the host in one compiled pass.
+    """The numbers that a policy sees: from a GPU in one transfer, on the host in one pass.
 
     q           float [w, V]  rows summing to 1
     candidates  int64 [w, K]  drawn from it

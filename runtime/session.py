@@ -29,7 +29,7 @@ Score = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What one draft-and-verify round did, and how long each part took."""
+    """The record of one draft-and-verify round: what it did, and how long each part took."""
 
     tokens: tuple[int, ...]
     """Emitted: the accepted path, then the bonus token."""

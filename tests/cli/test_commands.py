@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from planner import (
-    Plan,
-    Profile,
-    Report,
-    load,
-)
+from planner import Plan, Profile, Report, load
 from planner.cli import COMMANDS, main
 from planner.cli.models import pair_names
 from planner.documents.origin import ModelInfo

@@ -12,11 +12,7 @@ import torch
 from planner import Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
-from runtime import (
-    VERIFIERS,
-    Session,
-    distribution,
-)
+from runtime import VERIFIERS, Session, distribution
 from runtime.heads import AcceptanceHead, label_texts
 from runtime.heads.drafted_chains import Chains, Factors, chains_along
 from runtime.heads.head_trial import (
