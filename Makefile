@@ -20,7 +20,7 @@ help:
 
 setup: $(VENV)/.installed
 
-# Python compiles what it imports; compiling all that is installed takes a minute more.
+# Python compiles what it imports: compiling all that is installed would only take longer.
 $(VENV)/.installed: setup.cfg constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
@@ -29,7 +29,7 @@ $(VENV)/.installed: setup.cfg constraints.txt pyproject.toml
 demo: setup
 	$(RUN) -m benchmarks.demo --output demo
 
-# Types are checked beside the tests: that takes one core, and most of a minute.
+# Types are checked beside the tests, since that takes one core alone.
 test: lint
 	@$(MAKE) --no-print-directory --jobs=2 types unit
 

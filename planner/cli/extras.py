@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-DISTRIBUTION = "espalier"
+DISTRIBUTION = "espalier-planner"
 """What pip calls this project."""
 
 EXTRAS = {
