@@ -34,28 +34,11 @@ from profiler.journal import Journal, Piece
 from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts
 
-from .growing_table import (
-    HEADER,
-    RIVALS,
-    GrowingRow,
-    details,
-    table,
-)
-from .growing_times import (
-    Effort,
-    TimedEntrant,
-    decoder_of,
-    times_of,
-)
+from .growing_table import HEADER, RIVALS, GrowingRow, details, table
+from .growing_times import Effort, TimedEntrant, decoder_of, times_of
 from .lead import MeasuredSpeed, lead
 from .marks import add_outputs, folder_beside, publish, replace_marked
-from .regret_times import (
-    OFTEN,
-    TEMPERATURES,
-    Profiling,
-    add_contests,
-    contests_of,
-)
+from .regret_times import OFTEN, TEMPERATURES, Profiling, add_contests, contests_of
 from .truth import log_error, models
 
 DECODING_SEED = 501
@@ -113,9 +96,7 @@ def counted(pair: str, plan: Plan, counting: Counting) -> EntrantTally:
         decoder = decoder_of(plan, target, draft, counting.folder)
         reports = [
             decoder.generate(
-                prompt,
-                max_new_tokens=counting.num_tokens,
-                seed=prompt_seed(DECODING_SEED, index),
+                prompt, max_new_tokens=counting.num_tokens, seed=prompt_seed(DECODING_SEED, index)
             ).report.measured
             for index, prompt in enumerate(prompts)
         ]

@@ -22,12 +22,7 @@ from planner.optimizer.choice import Question, rank_candidates
 from planner.optimizer.grading import Candidate
 from planner.optimizer.solvers.specdecpp import SCORES
 from planner.plans.plan import Plan, Predicted
-from planner.policies import (
-    Drafting,
-    DynamicDrafting,
-    ThresholdDrafting,
-    TreeDrafting,
-)
+from planner.policies import Drafting, DynamicDrafting, ThresholdDrafting, TreeDrafting
 from planner.verifiers import GREEDY_VERIFIER
 from profiler import ScoringHead, discard_pieces
 from profiler.head_making import HeadSettings, make_head

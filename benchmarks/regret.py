@@ -45,13 +45,7 @@ from .regret_times import (
     times_file,
     times_of,
 )
-from .truth import (
-    Ratio,
-    Texts,
-    TruthCase,
-    decoded,
-    log_error,
-)
+from .truth import Ratio, Texts, TruthCase, decoded, log_error
 
 KEPT = 4
 FIRST, SECOND, THIRD = 24, 64, 128

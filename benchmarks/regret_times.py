@@ -281,11 +281,7 @@ def profiles_of(
         facts = kept_facts(
             folder / f"{pair}-facts.json",
             lambda: facts_of(
-                target_of(""),
-                draft,
-                profiling.num_tokens,
-                heads,
-                num_prompts=profiling.num_prompts,
+                target_of(""), draft, profiling.num_tokens, heads, num_prompts=profiling.num_prompts
             ),
         )
         with one_thread():

@@ -13,12 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from planner.documents.document import PlannerError
-from planner.documents.head_card import (
-    HeadCard,
-    HeadData,
-    HeadShape,
-    HeadTraining,
-)
+from planner.documents.head_card import HeadCard, HeadData, HeadShape, HeadTraining
 from planner.documents.sampling import Sampling
 from planner.documents.version import WRITTEN_BY
 from runtime.decode import prompt_seed
@@ -158,9 +153,7 @@ def _check_settings(settings: HeadSettings) -> None:
 
 
 def _checked(
-    pair: Pair,
-    prompts: Sequence[Sequence[int]],
-    settings: HeadSettings,
+    pair: Pair, prompts: Sequence[Sequence[int]], settings: HeadSettings
 ) -> list[list[int]]:
     if len(prompts) < 2:
         raise PlannerError(
@@ -176,11 +169,7 @@ def _checked(
     return checked
 
 
-def _identity(
-    pair: Pair,
-    prompts: list[list[int]],
-    settings: HeadSettings,
-) -> dict[str, object]:
+def _identity(pair: Pair, prompts: list[list[int]], settings: HeadSettings) -> dict[str, object]:
     """Everything that the texts and their labels depend on."""
     return {
         "what": "texts for a head",

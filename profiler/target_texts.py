@@ -77,11 +77,7 @@ def _together(
 
 
 def one_by_one(
-    model: LanguageModel,
-    prompt: Sequence[int],
-    sampling: Sampling,
-    num_tokens: int,
-    source: Source,
+    model: LanguageModel, prompt: Sequence[int], sampling: Sampling, num_tokens: int, source: Source
 ) -> list[int]:
     """The same for one prompt through the runtime's own forward pass: slow and obvious."""
     cache = model.new_cache(len(prompt) + num_tokens)

@@ -16,12 +16,7 @@ from planner.plans.report import Report
 from planner.policies import TreeDrafting
 from planner.verifiers import VERIFIERS
 
-from .inputs import (
-    check_length,
-    check_models,
-    checked_prompt,
-    checked_stop_tokens,
-)
+from .inputs import check_length, check_models, checked_prompt, checked_stop_tokens
 from .language_model import LanguageModel
 from .models import as_language_model
 from .randomness import Source, seeded_source

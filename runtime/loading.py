@@ -12,14 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from planner.documents.document import PlannerError
 from tree_kernels import available
 
-from .attention import (
-    CHOICES,
-    MASKED,
-    TREE,
-    head_size,
-    register_tree_attention,
-    why_not_tree,
-)
+from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
 from .models import HuggingFaceModel
 
 _log = logging.getLogger(__name__)
@@ -33,11 +26,7 @@ DTYPES = {
 
 
 def load_model(
-    name: str | Path,
-    *,
-    device: str = "cpu",
-    dtype: str = "auto",
-    attention: str = "auto",
+    name: str | Path, *, device: str = "cpu", dtype: str = "auto", attention: str = "auto"
 ) -> HuggingFaceModel:
     """The causal language model in the folder or hub repository `name`.
 

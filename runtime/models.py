@@ -13,12 +13,7 @@ from transformers import PreTrainedModel
 from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
 
-from .attention import (
-    MASKED,
-    TREE,
-    visibility,
-    why_not_tree,
-)
+from .attention import MASKED, TREE, visibility, why_not_tree
 from .cache import RowCache, TreeCache
 from .language_model import LanguageModel
 from .probe import check_tree_passes

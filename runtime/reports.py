@@ -11,13 +11,7 @@ import numpy as np
 from planner.documents.estimate import Estimate
 from planner.documents.version import WRITTEN_BY
 from planner.plans.plan import Plan
-from planner.plans.report import (
-    Baseline,
-    Continuation,
-    Measured,
-    PhaseTimes,
-    Report,
-)
+from planner.plans.report import Baseline, Continuation, Measured, PhaseTimes, Report
 
 from .language_model import LanguageModel
 from .machine import describe_execution, describe_machine

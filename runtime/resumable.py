@@ -67,10 +67,7 @@ def take_steps(
 
 
 def _save(
-    path: Path,
-    model: nn.Module,
-    optimizers: Sequence[torch.optim.Optimizer],
-    losses: list[float],
+    path: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], losses: list[float]
 ) -> None:
     buffer = io.BytesIO()
     states = [optimizer.state_dict() for optimizer in optimizers]

@@ -111,10 +111,7 @@ class Session:
         """
         start = self._now()
         self.tokens = list(ids)
-        for model, cache in (
-            (self.target, self._target_cache),
-            (self.draft, self._draft_cache),
-        ):
+        for model, cache in ((self.target, self._target_cache), (self.draft, self._draft_cache)):
             if model is not None and cache is not None:
                 cache.rewind(0)
                 if len(ids) > 1:

@@ -7,15 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import (
-    growing,
-    growing_table,
-    growing_times,
-    knobs,
-    regret,
-    side_by_side,
-    truth,
-)
+from benchmarks import growing, growing_table, growing_times, knobs, regret, side_by_side, truth
 from benchmarks.marks import marked, replace_marked
 from planner import Plan, PlannerError
 from planner.documents.tree import Tree

@@ -11,13 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 import runtime.embedded
 from planner import PlannerError
-from runtime.embedded import (
-    PAIRS,
-    load_pair,
-    load_prompts,
-    load_tokenizer,
-    pair_paths,
-)
+from runtime.embedded import PAIRS, load_pair, load_prompts, load_tokenizer, pair_paths
 from runtime.embedded.shape import Shape
 from runtime.embedded.training import corpus
 from runtime.embedded.training.distil import distillation_loss, next_token_loss, write_texts

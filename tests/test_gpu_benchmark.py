@@ -13,12 +13,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import comparison, sanitizer
-from benchmarks.gpu.__main__ import (
-    PARTS,
-    TOTAL_SECONDS,
-    _fault,
-    _right,
-)
+from benchmarks.gpu.__main__ import PARTS, TOTAL_SECONDS, _fault, _right
 from benchmarks.gpu.baselines import OtherAttention
 from benchmarks.gpu.bench import Bench, OutOfTime, Skipped
 from benchmarks.gpu.goals import GOALS, table

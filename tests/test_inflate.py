@@ -8,13 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from planner import PlannerError
 from runtime.embedded import load_pair, load_prompts
-from runtime.embedded.inflate import (
-    SHAPES,
-    Shape,
-    _check_sizes,
-    _empty,
-    inflate,
-)
+from runtime.embedded.inflate import SHAPES, Shape, _check_sizes, _empty, inflate
 
 VOCAB = 131
 SMALL = Shape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=44)

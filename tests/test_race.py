@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.growing_times import Entrant, EntrantRace, influence_of
-from benchmarks.race import (
-    Lap,
-    Race,
-    StepTime,
-    slopes,
-    undisturbed,
-)
+from benchmarks.race import Lap, Race, StepTime, slopes, undisturbed
 from planner import Plan
 from planner.documents.sampling import Sampling
 from planner.policies import TreeDrafting

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from .baselines import (
-    BASELINES,
-    OtherAttention,
-    flex_mask,
-    query_block,
-)
+from .baselines import BASELINES, OtherAttention, flex_mask, query_block
 from .bench import Bench, Skipped
 from .clock import timed
 from .inputs import Inputs, inputs, relative_error
 from .results import Row
-from .shapes import (
-    LLAMA_2_7B,
-    LLAMA_3_8B,
-    LLAMA_70B,
-    TINY,
-    Case,
-)
-from .speed import (
-    OURS,
-    named,
-    ours,
-    times,
-)
+from .shapes import LLAMA_2_7B, LLAMA_3_8B, LLAMA_70B, TINY, Case
+from .speed import OURS, named, ours, times
 
 SAME = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 """Largest difference from ours per largest entry, where it does the same job: both round."""

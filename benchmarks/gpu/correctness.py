@@ -7,31 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tree_kernels import (
-    accept_walk,
-    ancestor_bits,
-    keep_rows_,
-    reference,
-    tree_attention,
-)
+from tree_kernels import accept_walk, ancestor_bits, keep_rows_, reference, tree_attention
 from tree_kernels.reference import packed
 
 from .bench import Bench
-from .inputs import (
-    ancestors,
-    in_heavy_order,
-    inputs,
-    random_parents,
-    relative_error,
-)
-from .shapes import (
-    LLAMA_2_7B,
-    LLAMA_3_8B,
-    LLAMA_70B,
-    TINY,
-    Case,
-    HeadCounts,
-)
+from .inputs import ancestors, in_heavy_order, inputs, random_parents, relative_error
+from .shapes import LLAMA_2_7B, LLAMA_3_8B, LLAMA_70B, TINY, Case, HeadCounts
 from .warm_up import Call, compile_all
 
 TOLERANCE = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 1e-2}

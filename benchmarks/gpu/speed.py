@@ -8,20 +8,9 @@ from tree_kernels import ancestor_bits, keep_rows_, tree_attention
 
 from .bench import Bench
 from .clock import Timing, timed
-from .inputs import (
-    Inputs,
-    in_heavy_order,
-    inputs,
-    random_parents,
-)
+from .inputs import Inputs, in_heavy_order, inputs, random_parents
 from .results import Row
-from .shapes import (
-    LLAMA_2_7B,
-    LLAMA_3_8B,
-    TINY,
-    Case,
-    cases,
-)
+from .shapes import LLAMA_2_7B, LLAMA_3_8B, TINY, Case, cases
 from .warm_up import Call, compile_all
 
 OURS = "tree kernel"

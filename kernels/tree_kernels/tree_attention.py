@@ -12,18 +12,8 @@ import torch
 from torch import Tensor
 
 from .attention_call import AttentionCall, AttentionShape, score_factor
-from .backend import (
-    Device,
-    device_of,
-    interpreted,
-    on,
-)
-from .configs import (
-    MAX_SPLITS,
-    Config,
-    choose_config,
-    choose_splits,
-)
+from .backend import Device, device_of, interpreted, on
+from .configs import MAX_SPLITS, Config, choose_config, choose_splits
 from .masks import TreeBlocks, power_of_two, tree_blocks
 
 LISTED_FROM = 8

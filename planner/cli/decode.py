@@ -7,14 +7,7 @@ from pathlib import Path
 
 import click
 
-from .options import (
-    SEED,
-    deliver,
-    model_options,
-    output_option,
-    say,
-    threads_option,
-)
+from .options import SEED, deliver, model_options, output_option, say, threads_option
 
 
 @click.command()
@@ -70,12 +63,7 @@ def command(
     from runtime import decode_prompts
 
     from ..show.document_text import render
-    from .models import (
-        is_embedded,
-        load_named,
-        load_tokenizer_of,
-        pair_names,
-    )
+    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import encode, prompt_ids
 
     if threads is not None:

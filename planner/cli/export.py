@@ -22,11 +22,7 @@ def _engines() -> list[str]:
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option(
-    "--to",
-    "engine",
-    required=True,
-    type=Names(_engines),
-    help="What is to take the plan.",
+    "--to", "engine", required=True, type=Names(_engines), help="What is to take the plan."
 )
 @click.option(
     "--profile",

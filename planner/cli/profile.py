@@ -6,15 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import (
-    SEED,
-    Number,
-    deliver,
-    model_options,
-    output_option,
-    say,
-    threads_option,
-)
+from .options import SEED, Number, deliver, model_options, output_option, say, threads_option
 
 
 @click.command()
@@ -106,12 +98,7 @@ def command(
 
     from ..documents.arrays import check_place
     from ..documents.sampling import Sampling
-    from .models import (
-        is_embedded,
-        load_named,
-        load_tokenizer_of,
-        pair_names,
-    )
+    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .named_heads import scoring_heads
     from .texts import prompt_ids
 

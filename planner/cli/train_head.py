@@ -7,14 +7,7 @@ from pathlib import Path
 
 import click
 
-from .options import (
-    SEED,
-    Number,
-    model_options,
-    say,
-    threads_option,
-    writable,
-)
+from .options import SEED, Number, model_options, say, threads_option, writable
 
 
 @click.command()
@@ -111,12 +104,7 @@ def command(
 
     from ..documents.sampling import Sampling
     from ..show.head_text import render_head
-    from .models import (
-        is_embedded,
-        load_named,
-        load_tokenizer_of,
-        pair_names,
-    )
+    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import prompt_ids
 
     if threads is not None:

@@ -26,15 +26,7 @@ from .arrays import (
     read_arrays,
     replay_arrays,
 )
-from .document import (
-    Count,
-    Document,
-    Part,
-    PlannerError,
-    Probability,
-    read_json,
-    write_atomically,
-)
+from .document import Count, Document, Part, PlannerError, Probability, read_json, write_atomically
 from .head_card import HeadFile
 from .origin import Execution, Machine, ModelInfo
 from .sampling import Sampling

@@ -17,7 +17,7 @@ class HuggingFace:
         tokens, schedule, confidence = choice.num_tokens, "constant", 0.0
         notes = [
             "these are fields of the draft's generation config, for batch size 1; where "
-            "scikit-learn is installed the threshold may be set anew in every step",
+            "scikit-learn is installed the threshold may be set anew in every step"
         ]
         if isinstance(drafting, DynamicDrafting):
             tokens = min(drafting.num_tokens, drafting.max_depth)

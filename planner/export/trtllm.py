@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from ..documents.tree import Tree
-from .notations import (
-    HEADS_NOTE,
-    Schedule,
-    as_yaml,
-    one_length,
-    ranges,
-)
+from .notations import HEADS_NOTE, Schedule, as_yaml, one_length, ranges
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, matched_tree
 

@@ -5,20 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..documents.document import PlannerError
-from .notations import (
-    as_json,
-    by_position,
-    one_length,
-    ranges,
-    rank_paths,
-)
+from .notations import as_json, by_position, one_length, ranges, rank_paths
 from .task import Choice, Export, Task
-from .ways import (
-    DRAWN_CHAIN,
-    MATCHED_CHAIN,
-    Way,
-    matched_tree,
-)
+from .ways import DRAWN_CHAIN, MATCHED_CHAIN, Way, matched_tree
 
 DRAFT_SAMPLING = {MATCHED_CHAIN: "greedy", DRAWN_CHAIN: "probabilistic"}
 

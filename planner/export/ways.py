@@ -9,12 +9,7 @@ from math import hypot
 from ..documents.tree import Tree
 from ..estimates.step_costs import StepCosts, Time, speedup
 from ..optimizer.grading import Candidate
-from ..policies import (
-    ConfidentDrafting,
-    Drafting,
-    DynamicDrafting,
-    TreeDrafting,
-)
+from ..policies import ConfidentDrafting, Drafting, DynamicDrafting, TreeDrafting
 from ..verifiers import VERIFIERS
 
 

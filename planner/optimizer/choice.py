@@ -95,10 +95,7 @@ def solve(
 
 
 def answer(
-    profile: Profile,
-    question: Question,
-    *,
-    doing: Callable[[str], object] = lambda what: None,
+    profile: Profile, question: Question, *, doing: Callable[[str], object] = lambda what: None
 ) -> Plan:
     """The plan that answers `question`; see `solve`."""
     rankings = ranked_by_verifier(profile, question, doing=doing)

@@ -102,12 +102,7 @@ class Candidate:
 
 
 def grade(
-    tree: Tree,
-    evidence: Evidence,
-    costs: StepCosts,
-    *,
-    solver: str = "",
-    verifier: str = "",
+    tree: Tree, evidence: Evidence, costs: StepCosts, *, solver: str = "", verifier: str = ""
 ) -> Candidate:
     """The candidate that drafts `tree`: what it would emit and cost.
 
@@ -134,11 +129,7 @@ def grade(
 
 
 def grade_grown(
-    drafting: Drafting,
-    played: Played,
-    replays: Replays,
-    *,
-    control: Candidate | None,
+    drafting: Drafting, played: Played, replays: Replays, *, control: Candidate | None
 ) -> Candidate:
     """The candidate that grows its trees by `drafting`: what these would emit and cost.
 

@@ -7,13 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..documents.document import (
-    Document,
-    Part,
-    PlannerError,
-    read_json,
-    write_atomically,
-)
+from ..documents.document import Document, Part, PlannerError, read_json, write_atomically
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling

@@ -7,12 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..documents.document import (
-    Document,
-    Part,
-    read_json,
-    write_atomically,
-)
+from ..documents.document import Document, Part, read_json, write_atomically
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from .plan import Plan

@@ -16,11 +16,7 @@ from .ranking_text import ranking
 from .report_text import show_report
 from .tables import grouped, printed, table
 from .times_text import show_times
-from .words import (
-    model_words,
-    percent,
-    summary,
-)
+from .words import model_words, percent, summary
 
 
 def render(document: Profile | Plan | Report) -> str:

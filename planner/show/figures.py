@@ -145,10 +145,7 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     for row, report in enumerate(reports.values()):
         predicted = report.plan.predicted
         if predicted:
-            for axes, estimate in (
-                (tokens, predicted.tokens_per_step),
-                (speed, predicted.speedup),
-            ):
+            for axes, estimate in ((tokens, predicted.tokens_per_step), (speed, predicted.speedup)):
                 axes.plot([estimate.low, estimate.high], [row, row], color=QUIET, linewidth=5)
                 axes.plot(estimate.value, row, "|", color=INK, ms=14)
         tokens.plot(report.measured.tokens_per_step, row, "o", color=DRAFT)

@@ -8,12 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..documents.head_card import HeadCard
-from .figures import (
-    DRAFT,
-    INK,
-    QUIET,
-    TARGET,
-)
+from .figures import DRAFT, INK, QUIET, TARGET
 
 RULES = {
     "fixed": (INK, "o-"),

@@ -11,11 +11,7 @@ from rich.text import Text
 from ..documents.counted import counted
 from ..plans.report import Report
 from .tables import grouped, table
-from .words import (
-    model_words,
-    percent,
-    summary,
-)
+from .words import model_words, percent, summary
 
 OFF_PACE = 1.15
 """Measured over predicted step time, or the other way round, from which on a report says so."""

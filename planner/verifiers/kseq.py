@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 
 from .laws import Independent
-from .namespace import (
-    Array,
-    at,
-    namespace,
-    places,
-)
+from .namespace import Array, at, namespace, places
 from .rejection import normalised, sampled
-from .verifier import (
-    Random,
-    Rank,
-    source_of,
-)
+from .verifier import Random, Rank, source_of
 
 MOST_SIBLINGS = 8
 """Most children of a node that `masses` tells of: what it yields grows with their square."""

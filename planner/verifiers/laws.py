@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from .namespace import Array
-from .verifier import (
-    Random,
-    Verifier,
-    source_of,
-)
+from .verifier import Random, Verifier, source_of
 
 
 class Independent(Verifier):

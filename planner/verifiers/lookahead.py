@@ -8,30 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .laws import Distinct
-from .namespace import (
-    Array,
-    at,
-    converted,
-    fill_at,
-    namespace,
-    replaced_at,
-)
-from .rejection import (
-    TINY,
-    drawn,
-    left_over,
-    normalised,
-    rows_or_even,
-    sampled,
-    tried,
-    without,
-)
-from .verifier import (
-    Random,
-    Rank,
-    Source,
-    source_of,
-)
+from .namespace import Array, at, converted, fill_at, namespace, replaced_at
+from .rejection import TINY, drawn, left_over, normalised, rows_or_even, sampled, tried, without
+from .verifier import Random, Rank, Source, source_of
 
 SWEEPS = 8
 """Most sweeps of the water-filling.  The number is part of the method: decoding, profiles and

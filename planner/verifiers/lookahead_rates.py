@@ -11,13 +11,7 @@ import numpy as np
 from numba import njit
 
 from .lookahead import SWEEPS
-from .rejected_paths import (
-    MAX_ENUMERATED,
-    draw,
-    fill_untried,
-    mean_and_error,
-    path_uniforms,
-)
+from .rejected_paths import MAX_ENUMERATED, draw, fill_untried, mean_and_error, path_uniforms
 
 
 def lookahead_rates(

@@ -8,12 +8,7 @@ from typing import Any
 from .laws import Independent
 from .namespace import Array, namespace
 from .rejection import sampled
-from .verifier import (
-    Random,
-    Rank,
-    Source,
-    source_of,
-)
+from .verifier import Random, Rank, Source, source_of
 
 
 class Naive(Independent):

@@ -11,15 +11,7 @@ import sys
 from typing import Any
 
 from ..documents.document import PlannerError
-from .namespace import (
-    Array,
-    at,
-    fill_at,
-    namespace,
-    places,
-    replaced_at,
-    uniforms,
-)
+from .namespace import Array, at, fill_at, namespace, places, replaced_at, uniforms
 from .verifier import Source
 
 TINY = sys.float_info.min

@@ -7,18 +7,8 @@ from typing import Any
 
 from .laws import Independent
 from .namespace import Array, namespace
-from .rejection import (
-    drawn_by_rejection,
-    left_over,
-    sampled,
-    tried,
-)
-from .verifier import (
-    Random,
-    Rank,
-    Source,
-    source_of,
-)
+from .rejection import drawn_by_rejection, left_over, sampled, tried
+from .verifier import Random, Rank, Source, source_of
 
 
 class IndependentRejection(Independent):

@@ -8,27 +8,9 @@ from typing import Any
 import numpy as np
 
 from .laws import Distinct
-from .namespace import (
-    Array,
-    fill_at,
-    namespace,
-    replaced_at,
-)
-from .rejection import (
-    drawn,
-    drawn_by_rejection,
-    left_over,
-    rows_or_even,
-    sampled,
-    tried,
-    without,
-)
-from .verifier import (
-    Random,
-    Rank,
-    Source,
-    source_of,
-)
+from .namespace import Array, fill_at, namespace, replaced_at
+from .rejection import drawn, drawn_by_rejection, left_over, rows_or_even, sampled, tried, without
+from .verifier import Random, Rank, Source, source_of
 
 
 class RecursiveRejection(Distinct):

@@ -9,13 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .rejected_paths import (
-    MAX_ENUMERATED,
-    draw,
-    fill_untried,
-    mean_and_error,
-    path_uniforms,
-)
+from .rejected_paths import MAX_ENUMERATED, draw, fill_untried, mean_and_error, path_uniforms
 
 
 def rrsw_rates(

@@ -6,20 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .chain import Chain
-from .namespace import (
-    Array,
-    at,
-    fill_at,
-    namespace,
-    replaced_at,
-)
+from .namespace import Array, at, fill_at, namespace, replaced_at
 from .rejection import normalised, sampled
-from .verifier import (
-    Random,
-    Rank,
-    Verifier,
-    source_of,
-)
+from .verifier import Random, Rank, Verifier, source_of
 
 
 class SpecHub(Verifier):

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .naive import Naive
-from .namespace import (
-    Array,
-    at,
-    most_probable,
-    namespace,
-)
+from .namespace import Array, at, most_probable, namespace
 from .verifier import Random, Rank
 
 

@@ -176,13 +176,7 @@ class _Trees:
     candidates.  The root's row 0 stands at the token in front of its position.
     """
 
-    def __init__(
-        self,
-        drafting: _Drafting,
-        cache: RowCache,
-        along: _Along,
-        places: range,
-    ) -> None:
+    def __init__(self, drafting: _Drafting, cache: RowCache, along: _Along, places: range) -> None:
         self._draft, self._cache = drafting.draft, cache
         self._p, self._q, self._text, num_prompt = along
         self._sampling = drafting.sampling.of_draft
@@ -326,12 +320,7 @@ class _Trees:
         return visible.scatter_(1, ancestors, True)
 
     def _expand(
-        self,
-        trees: Tensor,
-        rows: Tensor,
-        q: Tensor,
-        values: Tensor,
-        scores: Tensor | None = None,
+        self, trees: Tensor, rows: Tensor, q: Tensor, values: Tensor, scores: Tensor | None = None
     ) -> None:
         """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
         most = self._candidates.shape[-1]

@@ -10,12 +10,7 @@ import pytest
 from planner import Plan, PlannerError, Tree
 from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import step_costs
-from planner.export import (
-    ENGINES,
-    export,
-    sglang,
-    trtllm,
-)
+from planner.export import ENGINES, export, sglang, trtllm
 from planner.export.task import Task
 from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN
 from planner.optimizer import solve
@@ -25,12 +20,7 @@ from tests.optimizer import factory
 from tests.optimizer.choosing import random_traces
 from tests.optimizer.recorded_trees import in_profile, made_up
 
-from .made_up import (
-    CHAINS,
-    costs,
-    flags,
-    profile_at,
-)
+from .made_up import CHAINS, costs, flags, profile_at
 
 TREES = ("vllm-tree", "medusa", "eagle")
 

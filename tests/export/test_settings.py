@@ -9,14 +9,7 @@ import yaml
 from planner import Tree
 from planner.estimates.law import AcceptanceLaw
 from planner.export import sglang, trtllm
-from planner.export.notations import (
-    as_flags,
-    as_json,
-    as_yaml,
-    by_position,
-    ranges,
-    rank_paths,
-)
+from planner.export.notations import as_flags, as_json, as_yaml, by_position, ranges, rank_paths
 
 #     0
 #    / \

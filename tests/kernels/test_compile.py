@@ -7,13 +7,7 @@ pytest.importorskip("triton", reason="Triton is not installed: there is no compi
 from tree_kernels.backend import interpreted
 from tree_kernels.configs import TABLE, choose_config
 
-from .ahead import (
-    SHARED,
-    SMALL,
-    attention,
-    combination,
-    small,
-)
+from .ahead import SHARED, SMALL, attention, combination, small
 
 pytestmark = pytest.mark.skipif(interpreted(), reason="kernels are interpreted, not compiled")
 

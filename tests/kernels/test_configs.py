@@ -2,12 +2,7 @@
 
 import pytest
 
-from tree_kernels.configs import (
-    TABLE,
-    Config,
-    choose_config,
-    choose_splits,
-)
+from tree_kernels.configs import TABLE, Config, choose_config, choose_splits
 
 A100, L40, H100 = 166_912, 101_376, 232_448
 """Bytes of shared memory that a program can have."""

@@ -9,11 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tree_kernels.host.ordering import (
-    ORDERS,
-    pack_ancestors,
-    reorder,
-)
+from tree_kernels.host.ordering import ORDERS, pack_ancestors, reorder
 
 SIZES = (1, 2, 7, 31, 32, 33, 63, 100, 257)
 

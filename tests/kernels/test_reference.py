@@ -4,22 +4,10 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from tree_kernels import (
-    accept_walk,
-    ancestor_bits,
-    keep_rows_,
-    tree_attention,
-)
+from tree_kernels import accept_walk, ancestor_bits, keep_rows_, tree_attention
 from tree_kernels.reference import visible
 
-from .trees import (
-    chain,
-    int32,
-    path_to,
-    random_tree,
-    stacked,
-    star,
-)
+from .trees import chain, int32, path_to, random_tree, stacked, star
 
 TREES = {
     "lone root": chain(1),

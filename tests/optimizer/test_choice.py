@@ -282,10 +282,7 @@ def test_the_same_profile_gives_the_same_plan():
 
 def test_equal_verifiers_leave_it_to_the_simpler_one():
     """At temperature 0 all verifiers accept the same."""
-    entries = [
-        random_traces(0, "rrsw", temperature=0.0),
-        random_traces(0, "topk", temperature=0.0),
-    ]
+    entries = [random_traces(0, "rrsw", temperature=0.0), random_traces(0, "topk", temperature=0.0)]
     assert solve(made(entries=entries)).verifier == "topk"
     assert solve(made(entries=entries), verifier="rrsw").verifier == "rrsw"
 

@@ -10,23 +10,13 @@ from planner import Plan, PlannerError
 from planner.estimates.law import AcceptanceLaw
 from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
-from planner.optimizer.choice import (
-    NO_SOLVER,
-    Question,
-    rank_candidates,
-    ranked_by_verifier,
-)
+from planner.optimizer.choice import NO_SOLVER, Question, rank_candidates, ranked_by_verifier
 from planner.optimizer.paired_comparison import compare
 from planner.optimizer.problem import Limits, Problem
 from planner.optimizer.ranking import ranked
 from planner.optimizer.solvers import SOLVERS
 from planner.optimizer.solvers.dyspec import THRESHOLDS, worthwhile_sizes
-from planner.optimizer.solvers.pricing import (
-    LOOKAHEADS,
-    NODE_PRICES,
-    priced,
-    within,
-)
+from planner.optimizer.solvers.pricing import LOOKAHEADS, NODE_PRICES, priced, within
 from planner.policies import GreedyDrafting, TreeDrafting
 from planner.replay.replays import Played
 from planner.show.thresholds import priced_thresholds

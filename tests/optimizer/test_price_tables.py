@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from planner.replay.chance_tables import (
-    KNOTS,
-    RANKS,
-    fitted_tables,
-    tried,
-)
+from planner.replay.chance_tables import KNOTS, RANKS, fitted_tables, tried
 
 from .recorded_trees import made_up
 

@@ -131,11 +131,7 @@ def test_compiled_rounds_are_those_of_the_protocol(name, deterministic):
     tallies_equal(replays.play(drafting), slow)
 
 
-@pytest.mark.parametrize(
-    "drafting",
-    DRAFTINGS.values(),
-    ids=lambda drafting: drafting.kind,
-)
+@pytest.mark.parametrize("drafting", DRAFTINGS.values(), ids=lambda drafting: drafting.kind)
 def test_rounds_are_what_one_plays_by_hand(drafting):
     replays = made_up(2, scores=True)
     found = obvious_rounds(replays, lambda: drafting.policy(deterministic=False))

@@ -14,12 +14,7 @@ from planner.optimizer import best_tree, expected_tokens, frontier
 from planner.trees.best_first import BestFirst
 from planner.trees.programme import Programme
 
-from .twins import (
-    all_trees,
-    best_by_recursion,
-    catalan,
-    product_sum,
-)
+from .twins import all_trees, best_by_recursion, catalan, product_sum
 
 EPS = np.finfo(float).eps
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "sequoia_demo_acceptance.json"

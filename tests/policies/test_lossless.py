@@ -12,13 +12,7 @@ import pytest
 
 from planner.policies import FEATURES, POLICIES, Policy
 from tests.policies.broken import BROKEN
-from tests.policies.driving import (
-    Drawn,
-    Grown,
-    Path,
-    grown,
-    of_text,
-)
+from tests.policies.driving import Drawn, Grown, Path, grown, of_text
 from tests.policies.settings import chains, trees
 
 SETTINGS = trees(12, 4) | chains(6)

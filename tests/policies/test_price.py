@@ -8,12 +8,7 @@ import pytest
 from planner.policies import PriceDrafting
 from planner.policies.policy import COLLISION, FEATURES
 from planner.policies.price import STEPS_OF_THE_PLAN, Price
-from tests.policies.driving import (
-    Path,
-    grown,
-    of_text,
-    same_everywhere,
-)
+from tests.policies.driving import Path, grown, of_text, same_everywhere
 from tests.policies.settings import trees
 
 SETTINGS = trees(14, 4)["price"]

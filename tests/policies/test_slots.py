@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from planner.policies import GreedyDrafting, ThresholdDrafting
-from tests.policies.driving import (
-    Drawn,
-    Grown,
-    Path,
-    grown,
-    of_text,
-    same_everywhere,
-)
+from tests.policies.driving import Drawn, Grown, Path, grown, of_text, same_everywhere
 
 SIZES = (1, 2, 3, 7, 24, 63, 100)
 

@@ -41,10 +41,7 @@ def length(policy, *, values=None, max_depth: int = 99, **columns: list[float]) 
     return len(tree.revealed), len(tree.passes)
 
 
-@pytest.mark.parametrize(
-    ("threshold", "tokens"),
-    [(0.05, 1), (0.15, 2), (0.25, 3), (0.3, 4)],
-)
+@pytest.mark.parametrize(("threshold", "tokens"), [(0.05, 1), (0.15, 2), (0.25, 3), (0.3, 4)])
 def test_stopping_by_confidence_by_hand(threshold, tokens):
     """Products .9, .81, .729 after one, two, three tokens: P(some token is rejected) = .1, .19,
     .271 exceeds the threshold there, and the token that was just paid for is drafted."""

@@ -17,12 +17,7 @@ from profiler.code import measured_by
 from profiler.journal import Journal
 from profiler.target_texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
-from profiler.times.sweeps import (
-    NUM_ALONE,
-    NUM_SMALL,
-    CostRounds,
-    CostSweeps,
-)
+from profiler.times.sweeps import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
 from profiler.times.timed_trees import broom, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source

@@ -22,12 +22,7 @@ from runtime.heads.drafted_chains import chains_along
 from runtime.heads.stopping_counts import threshold_counts
 from runtime.randomness import seeded_source
 from runtime.written import Written
-from tests.runtime.heads_factory import (
-    agreeing_pair,
-    random_texts,
-    shape,
-    table,
-)
+from tests.runtime.heads_factory import agreeing_pair, random_texts, shape, table
 
 GREEDY, WARM = Sampling(temperature=0), Sampling(temperature=1)
 DEPTH = 5

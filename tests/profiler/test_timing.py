@@ -10,11 +10,7 @@ from planner.documents.sampling import Sampling
 from profiler import Pair
 from profiler.times.cost_grid import CostGrid
 from profiler.times.pace import at_one_pace, curve, paces
-from profiler.times.sweeps import (
-    NUM_SMALL,
-    SMALL_SIZES,
-    CostSweeps,
-)
+from profiler.times.sweeps import NUM_SMALL, SMALL_SIZES, CostSweeps
 from runtime import TableModel
 
 TIMES = np.array([1.0, 2.5, 0.3, 7.0, 4.0, 0.8, 12.0, 5.0])

@@ -18,12 +18,7 @@ from scipy.stats import chi2
 from planner import Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
-from runtime import (
-    VERIFIERS,
-    Session,
-    TableModel,
-    distribution,
-)
+from runtime import VERIFIERS, Session, TableModel, distribution
 from runtime.randomness import seeded_source
 from tests.runtime.exact_source import law
 from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped

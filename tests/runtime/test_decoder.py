@@ -25,12 +25,7 @@ from runtime import (
 from runtime.decode import prompt_seed
 from runtime.machine import describe_execution, describe_machine
 from runtime.reports import Run, speedup
-from tests.runtime.small_models import (
-    POSITIONS,
-    VOCABULARY,
-    plan,
-    small_model,
-)
+from tests.runtime.small_models import POSITIONS, VOCABULARY, plan, small_model
 
 TREES = {
     "lone root": [-1],

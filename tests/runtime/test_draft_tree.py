@@ -7,11 +7,7 @@ import pytest
 import torch
 
 from planner.documents.tree import Tree
-from runtime.draft_tree import (
-    FIRST_CAPACITY,
-    DraftTree,
-    Room,
-)
+from runtime.draft_tree import FIRST_CAPACITY, DraftTree, Room
 
 CPU = torch.device("cpu")
 

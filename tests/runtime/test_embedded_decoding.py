@@ -10,11 +10,7 @@ from runtime import Decoder, as_language_model, decode_prompts
 from runtime.embedded import PAIRS, load_pair, load_prompts
 from tests.runtime.small_models import plan
 
-TREES = {
-    "lone root": [-1],
-    "chain": [-1, 0, 1, 2, 3],
-    "tree": [-1, 0, 0, 0, 1, 1, 2, 4, 4, 7],
-}
+TREES = {"lone root": [-1], "chain": [-1, 0, 1, 2, 3], "tree": [-1, 0, 0, 0, 1, 1, 2, 4, 4, 7]}
 NUM_TOKENS = 24
 
 

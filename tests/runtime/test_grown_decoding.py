@@ -12,13 +12,7 @@ from planner.policies import ConfidentDrafting
 from planner.policies.compiled.drawn import drawn_values
 from planner.policies.policy import FEATURES, Request
 from planner.show.document_text import render
-from runtime import (
-    VERIFIERS,
-    Decoder,
-    Session,
-    TableModel,
-    decode_prompts,
-)
+from runtime import VERIFIERS, Decoder, Session, TableModel, decode_prompts
 from runtime.candidates import features, shown
 from runtime.draft_tree import DraftTree, Room
 from runtime.randomness import seeded_source

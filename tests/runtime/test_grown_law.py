@@ -16,12 +16,7 @@ from scipy.stats import chi2, ncx2
 
 from planner import Plan
 from planner.policies import POLICIES, Drafting, Policy
-from runtime import (
-    VERIFIERS,
-    Session,
-    TableModel,
-    Verifier,
-)
+from runtime import VERIFIERS, Session, TableModel, Verifier
 from tests.policies.broken import DropsUnlikely, LooksAhead
 from tests.policies.settings import chains, trees
 from tests.runtime.exact_source import law
@@ -153,10 +148,7 @@ def broken() -> dict[str, tuple[Verifier, Callable[[], Policy]]]:
     honest, few = VERIFIERS["rrsw"], {"num_nodes": 4, "max_children": 2}
     return {
         "drops unlikely tokens": (honest, lambda: DropsUnlikely(**few)),
-        "drops unlikely tokens of chains": (
-            VERIFIERS["chain"],
-            lambda: DropsUnlikely(4, 1),
-        ),
+        "drops unlikely tokens of chains": (VERIFIERS["chain"], lambda: DropsUnlikely(4, 1)),
         "looks at the next token": (honest, lambda: LooksAhead(**few)),
         "re-ranked, greedy": (Reranked(), made(trees(4, 2)["greedy"], honest)),
         "re-ranked, price": (Reranked(), made(trees(4, 2)["price"], honest)),

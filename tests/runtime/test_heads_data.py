@@ -16,15 +16,8 @@ from transformers import (
 from planner import PlannerError, Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
-from runtime import (
-    VERIFIERS,
-    Session,
-    distribution,
-)
-from runtime.heads import (
-    hidden_size_of,
-    label_texts,
-)
+from runtime import VERIFIERS, Session, distribution
+from runtime.heads import hidden_size_of, label_texts
 from runtime.heads.labelled_texts import hidden_behind_text, training_rows
 from runtime.language_model import HiddenModel
 from runtime.models import HuggingFaceModel

@@ -15,13 +15,7 @@ from planner.policies.fixed import FixedTree
 from runtime import VERIFIERS, Session, distribution
 from runtime.heads import AcceptanceHead, label_texts
 from runtime.heads.drafted_chains import Chains, Factors, chains_along
-from runtime.heads.head_trial import (
-    MAX_DRAFTED,
-    THRESHOLDS,
-    binary_kl,
-    evaluate,
-    stopping_counts,
-)
+from runtime.heads.head_trial import MAX_DRAFTED, THRESHOLDS, binary_kl, evaluate, stopping_counts
 from runtime.heads.stopping_counts import fixed_counts, threshold_counts
 from runtime.pair import Pair
 from runtime.randomness import seeded_source

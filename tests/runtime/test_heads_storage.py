@@ -14,12 +14,7 @@ from planner import PlannerError
 from planner.documents.head_card import HeadCard
 from planner.documents.sampling import Sampling
 from profiler.head_making import HeadSettings, make_head
-from runtime.heads import (
-    file_sha256,
-    load_card,
-    load_head,
-    save_head,
-)
+from runtime.heads import file_sha256, load_card, load_head, save_head
 from runtime.pair import Pair
 from tests.runtime.heads_factory import random_texts, small_pair
 

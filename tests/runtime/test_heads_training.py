@@ -10,23 +10,12 @@ import pytest
 import torch
 
 from planner.documents.head_card import HeadShape
-from runtime.heads import (
-    AcceptanceHead,
-    Checkpoint,
-    learning_rate_for,
-    thinned,
-    train,
-)
+from runtime.heads import AcceptanceHead, Checkpoint, learning_rate_for, thinned, train
 from runtime.heads.acceptance_head import unweighted
 from runtime.heads.head_training import weighted_loss
 from runtime.heads.head_trial import binary_kl
 from runtime.heads.labelled_texts import training_rows
-from tests.runtime.heads_factory import (
-    labelled,
-    shape,
-    small_pair,
-    training,
-)
+from tests.runtime.heads_factory import labelled, shape, small_pair, training
 
 
 def trained(**change):

@@ -9,12 +9,7 @@ import torch
 from planner import PlannerError, Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
-from runtime import (
-    VERIFIERS,
-    HuggingFaceModel,
-    Session,
-    TableModel,
-)
+from runtime import VERIFIERS, HuggingFaceModel, Session, TableModel
 from runtime.randomness import seeded_source
 from tests.runtime.small_models import VOCABULARY, small_model
 

@@ -15,21 +15,10 @@ import pytest
 import torch
 
 from planner import PlannerError
-from runtime import (
-    Decoder,
-    HuggingFaceModel,
-    attention,
-    load_model,
-    loading,
-)
+from runtime import Decoder, HuggingFaceModel, attention, load_model, loading
 from runtime.loading import with_attention
 from tests.runtime.small_models import VOCABULARY, plan, small_model
-from tests.runtime.test_tree_passes import (
-    assert_equal,
-    node_texts,
-    plain_logits,
-    random_tree,
-)
+from tests.runtime.test_tree_passes import assert_equal, node_texts, plain_logits, random_tree
 
 ROOT = Path(__file__).parent.parent.parent
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"

@@ -7,18 +7,8 @@ import pytest
 import torch
 
 from planner import PlannerError, Tree
-from runtime import (
-    HuggingFaceModel,
-    LanguageModel,
-    TableModel,
-    as_language_model,
-)
-from tests.runtime.small_models import (
-    FAMILIES,
-    POSITIONS,
-    VOCABULARY,
-    small_model,
-)
+from runtime import HuggingFaceModel, LanguageModel, TableModel, as_language_model
+from tests.runtime.small_models import FAMILIES, POSITIONS, VOCABULARY, small_model
 
 ROUNDING = 2e-6
 """Per unit of the largest logit.  float32 rounds to 6e-8; the order of summation over at most 128

@@ -16,13 +16,7 @@ from planner.verifiers.rates import estimated_acceptance, most_children
 from planner.verifiers.rrsw_rates import _second_rate
 from planner.verifiers.transport_lp import best_transport, joint_law
 
-from .distributions import (
-    FAMILIES,
-    family,
-    law_of_children,
-    pairs,
-    rrsw_by_enumeration,
-)
+from .distributions import FAMILIES, family, law_of_children, pairs, rrsw_by_enumeration
 
 EPS = np.finfo(float).eps
 

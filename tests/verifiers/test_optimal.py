@@ -12,19 +12,11 @@ from planner.documents.sampling import Sampling
 from planner.optimizer import optimal_acceptance
 from planner.verifiers import VERIFIERS, transport_rows
 from planner.verifiers.namespace import MAX_ELEMENTS
-from planner.verifiers.transport_rows import (
-    optimal_with_replacement,
-    optimal_without_replacement,
-)
+from planner.verifiers.transport_rows import optimal_with_replacement, optimal_without_replacement
 from profiler import Pair, Settings, measure_profile
 from profiler import optimum as optimum_module
 from profiler.acceptance import Tracing, measure_acceptance
-from profiler.optimum import (
-    Optimum,
-    evenly_spaced,
-    num_chosen,
-    optimal_entries,
-)
+from profiler.optimum import Optimum, evenly_spaced, num_chosen, optimal_entries
 from runtime import TableModel
 from tests.verifiers.test_traces import traced_alone
 

@@ -7,13 +7,7 @@ import pytest
 
 from planner import PlannerError
 from planner.optimizer import acceptance_rates, optimal_acceptance
-from planner.verifiers.transport_lp import (
-    LAWS,
-    best_transport,
-    cut_value,
-    joint_law,
-    maximum_flow,
-)
+from planner.verifiers.transport_lp import LAWS, best_transport, cut_value, joint_law, maximum_flow
 
 from . import one_node
 from .distributions import FAMILIES, family, pairs

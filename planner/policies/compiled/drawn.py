@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..policy import (
-    COLLISION,
-    ENTROPY,
-    FEATURES,
-    MAX_PROBABILITY,
-)
+from ..policy import COLLISION, ENTROPY, FEATURES, MAX_PROBABILITY
 
 NUM_FEATURES = len(FEATURES)
 NOTHING_LEFT = 1e-6

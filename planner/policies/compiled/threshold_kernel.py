@@ -60,12 +60,7 @@ def start(nodes: Nodes, level: Heap, below: Heap, max_depth: int) -> None:
 
 @uncounted
 def advance(
-    nodes: Nodes,
-    level: Heap,
-    below: Heap,
-    requests: Requests,
-    threshold: float,
-    max_depth: int,
+    nodes: Nodes, level: Heap, below: Heap, requests: Requests, threshold: float, max_depth: int
 ) -> None:
     """Fill the slots of the level that has been expanded, then ask for the next one's draft pass.
 

@@ -14,12 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import (
-    PAIRS,
-    load_pair,
-    load_prompts,
-    load_tokenizer,
-)
+from .. import PAIRS, load_pair, load_prompts, load_tokenizer
 from . import corpus
 from .distil import write_texts
 from .recipe import RECIPES

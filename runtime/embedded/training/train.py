@@ -26,26 +26,9 @@ from torch import Tensor, nn
 from ...resumable import Checkpoint
 from .. import DRAFT_DIRS, TARGET_DIR
 from . import corpus
-from .distil import (
-    OPENING,
-    TEMPERATURES,
-    distillation_loss,
-    next_token_loss,
-    write_texts,
-)
-from .fit import (
-    Batch,
-    Batches,
-    Loss,
-    fit,
-)
-from .recipe import (
-    MAX_POSITIONS,
-    RECIPES,
-    Phase,
-    Recipe,
-    Training,
-)
+from .distil import OPENING, TEMPERATURES, distillation_loss, next_token_loss, write_texts
+from .fit import Batch, Batches, Loss, fit
+from .recipe import MAX_POSITIONS, RECIPES, Phase, Recipe, Training
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

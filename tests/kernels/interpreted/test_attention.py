@@ -4,25 +4,13 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from tests.kernels.trees import (
-    chain,
-    int32,
-    random_tree,
-    stacked,
-    star,
-)
+from tests.kernels.trees import chain, int32, random_tree, stacked, star
 from tree_kernels import reference
 from tree_kernels.configs import Config
 from tree_kernels.masks import TreeBlocks, tree_blocks
 from tree_kernels.tree_attention import tree_attention
 
-from .calls import (
-    LARGE,
-    SMALL,
-    call,
-    one,
-    relative_error,
-)
+from .calls import LARGE, SMALL, call, one, relative_error
 
 FLOAT32 = 2e-6
 """Relative.  A few hundred terms are summed in float32, 6e-8 each, and an exponent of size 10 in
@@ -60,8 +48,7 @@ def test_the_kernels_compute_what_the_reference_defines(name, num_splits):
 
 # (rounding of the output and of the weights, relative to the largest entry)
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [(torch.float32, 2e-6), (torch.float16, 1e-3), (torch.bfloat16, 1e-2)],
+    ("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float16, 1e-3), (torch.bfloat16, 1e-2)]
 )
 @pytest.mark.parametrize("num_splits", [1, 2])
 def test_the_error_is_that_of_the_type(dtype, tolerance, num_splits):
@@ -211,12 +198,7 @@ def test_lengths_beyond_the_cache_are_cut(prefix, rows):
     shape.key.nan_to_num_()
     shape.value.nan_to_num_()
     wrong = type(shape)(
-        shape.query,
-        shape.key,
-        shape.value,
-        int32(prefix),
-        shape.ancestor_bits,
-        int32(9),
+        shape.query, shape.key, shape.value, int32(prefix), shape.ancestor_bits, int32(9)
     )
     output = wrong.output(SMALL, num_splits=2, tree_rows=int32(rows))
     assert output.isfinite().all()

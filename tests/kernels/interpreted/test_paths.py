@@ -4,13 +4,7 @@ import pytest
 import torch
 
 import tree_kernels
-from tests.kernels.trees import (
-    chain,
-    int32,
-    random_tree,
-    stacked,
-    star,
-)
+from tests.kernels.trees import chain, int32, random_tree, stacked, star
 from tree_kernels import reference
 
 from .guarded import Guarded, guarded_allocations
