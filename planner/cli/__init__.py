@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import click
 
 from ..documents.errors import PlannerError
-from .extras import DISTRIBUTION, missing_package
+from ..documents.version import VERSION
+from .extras import missing_package
 
 COMMANDS = (
     "profile", "solve", "show", "decode", "export", "train-head", "reproduce", "schema",
@@ -65,7 +66,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands)
-@click.version_option(package_name=DISTRIBUTION)
+@click.version_option(VERSION, prog_name="planner")
 def main() -> None:
     """Plan tree-based speculative decoding for this machine, and carry the plan out.
 
