@@ -57,10 +57,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 # The run that the README shows: its documents, its picture, its outputs, the notebook.
 record: demo
-	for shape in as-it-is inflated-to-25-M; do \
-		cp demo/$$shape/profile.json demo/$$shape/plan.json demo/$$shape/report.json \
-			notebooks/data/$$shape/; done
-	$(RUN) .ci/readme.py --write
+	$(RUN) .ci/readme.py --write demo
 	$(MAKE) notebooks
 
 notebooks: setup

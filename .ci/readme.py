@@ -1,7 +1,8 @@
 """Run the `$ planner ...` lines and the Python of the README and of the pages of `PAGES`, in order.
 
     python .ci/readme.py [--profile FILE]    run them all in one fresh folder
-    python .ci/readme.py --write             put what `planner show` prints of notebooks/data there
+    python .ci/readme.py --write DEMO        keep a demo's documents in notebooks/data, and put what
+                                             `planner show` prints of them, and the picture, there
 
 --profile names a profile that was just measured by the README's own `planner profile` command,
 which is then not run again.  Exits non-zero at the first thing that fails.
@@ -21,7 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "docs/first-steps.md"]
-SHOWN = ROOT / "notebooks/data/inflated-to-25-M"
+KEPT = ROOT / "notebooks/data"
+SHOWN = KEPT / "inflated-to-25-M"
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 ENVIRONMENT = {**os.environ, "PATH": PATH, "COLUMNS": "100"}
 
@@ -85,11 +87,15 @@ def with_outputs(text: str) -> str:
     return re.sub(r"^```console\n(.*?)^```$", answered, text, flags=re.MULTILINE | re.DOTALL)
 
 
-def write() -> None:
-    """The README's outputs and its picture, from the documents in `SHOWN`."""
-    from planner import load
+def write(demo: Path) -> None:
+    """A demo's documents into notebooks/data, and from them the README's outputs and picture."""
+    from planner import load, save
     from planner.show.figures import overview, save_png
 
+    for folder in KEPT.iterdir():
+        save(load(demo / folder.name / "profile.json").without_arrays(), folder / "profile.json")
+        for name in ("plan.json", "report.json"):
+            shutil.copy(demo / folder.name / name, folder)
     PAGES[0].write_text(with_outputs(PAGES[0].read_text()))
     documents = (load(SHOWN / f"{name}.json") for name in ("profile", "plan", "report"))
     save_png(overview(*documents), ROOT / "docs/images/overview.png")
@@ -98,6 +104,6 @@ def write() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--profile", type=Path)
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--write", type=Path, metavar="DEMO")
     arguments = parser.parse_args()
-    write() if arguments.write else run_pages(arguments.profile)
+    write(arguments.write) if arguments.write else run_pages(arguments.profile)

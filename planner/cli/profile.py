@@ -25,8 +25,8 @@ from .options import SEED, Number, deliver, model_options, output_option, say, t
 @click.option("--top-p", type=Number(0, 1, min_open=True), default=1.0, show_default=True)
 @click.option(
     "--thorough", is_flag=True,
-    help="Measure more of all that is not named: times at two contexts and in more sweeps, trees "
-    "at more prompts.  Takes three times as long.",
+    help="Measure more of what is not named: times at two contexts and in twice as many sweeps, "
+    "trees at more prompts.",
 )  # fmt: skip
 @click.option(
     "--context", "contexts", type=click.IntRange(1), multiple=True,
@@ -48,7 +48,7 @@ from .options import SEED, Number, deliver, model_options, output_option, say, t
 @click.option(
     "--num-replayed", type=click.IntRange(0),
     help="Prompts at whose positions whole trees are recorded, for plans whose trees grow "
-    "(default: 32; thorough: 64).",
+    "(default: 48; thorough: 64).",
 )  # fmt: skip
 @click.option(
     "--head", "heads", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
@@ -57,7 +57,7 @@ from .options import SEED, Number, deliver, model_options, output_option, say, t
 )  # fmt: skip
 @click.option(
     "--repeats", type=click.IntRange(2),
-    help="Sweeps over all times (default: 12; thorough: 20).",
+    help="Sweeps over all times (default: 20; thorough: 40).",
 )  # fmt: skip
 @threads_option
 @click.option("--seed", type=SEED, default=0, show_default=True)

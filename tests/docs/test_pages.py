@@ -11,6 +11,7 @@ import click
 import pytest
 
 from planner.cli import main
+from planner.documents.version import VERSION
 
 from .reading import EVERYTHING, PAGES, ROOT, fenced, name_of, program, prose
 
@@ -156,3 +157,10 @@ def test_the_readme_runs_the_demo(monkeypatch):
     assert [words for words in shown if words[0] != "show"] == [
         words for words in ran if words[0] != "show"
     ]
+
+
+def test_the_version_is_told_alike_everywhere():
+    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text()
+    first = re.search(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert first is not None
+    assert first[1] == VERSION
