@@ -29,12 +29,13 @@ candidates are a function of q, the next one's drawn value is known, and `a` is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from ..documents.document import Milliseconds
+from .compiled.price_tables import Tables
 from .policy import COLLISION, FEATURES, Policy
 from .slot_policy import SlotPolicy, SlotSettings, Told
 
@@ -103,28 +104,6 @@ class PriceDrafting(SlotSettings):
 
     def policy(self, *, deterministic: bool) -> Policy:
         return Price(self, deterministic=deterministic)
-
-
-class Tables(NamedTuple):
-    """The settings as arrays: what a slot is worth and what time costs (see `PriceDrafting`)."""
-
-    knots: np.ndarray
-    """float64 [knots]"""
-    before: np.ndarray
-    """float64 [ranks, knots]"""
-    after: np.ndarray
-    """float64 [ranks, knots]"""
-    ahead: np.ndarray
-    """float64 [2, max_children]: at the root, and elsewhere"""
-    verify_ms: np.ndarray
-    """float64 [num_nodes + 1], by number of nodes"""
-    draft_ms: np.ndarray
-    """float64 [widest + 1], by number of nodes expanded"""
-    draft_root_ms: float
-    node_price: float
-    lookahead: float
-    known: bool
-    """Are candidates a function of q, so that the next one may be looked at?"""
 
 
 def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:

@@ -9,12 +9,18 @@ import numpy as np
 
 from .laws import Distinct
 from .namespace import Array, at, converted, fill_at, namespace, replaced_at
-from .rejection import TINY, drawn, left_over, normalised, rows_or_even, sampled, tried, without
+from .rejection import (
+    SWEEPS,
+    TINY,
+    drawn,
+    left_over,
+    normalised,
+    rows_or_even,
+    sampled,
+    tried,
+    without,
+)
 from .verifier import Random, Rank, Source, source_of
-
-SWEEPS = 8
-"""Most sweeps of the water-filling.  The number is part of the method: decoding, profiles and
-planning must agree on it."""
 
 
 class LookAhead(Distinct):

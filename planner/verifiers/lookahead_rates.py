@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .lookahead import SWEEPS
 from .rejected_paths import MAX_ENUMERATED, draw, fill_untried, mean_and_error, path_uniforms
+from .rejection import SWEEPS
 
 
 def lookahead_rates(

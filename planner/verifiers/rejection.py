@@ -14,6 +14,10 @@ from ..documents.document import PlannerError
 from .namespace import Array, at, fill_at, namespace, places, replaced_at, uniforms
 from .verifier import Source
 
+SWEEPS = 8
+"""Most sweeps of look-ahead's water-filling.  The number is part of the method: decoding, profiles
+and planning must agree on it."""
+
 TINY = sys.float_info.min
 """The smallest normal float64."""
 

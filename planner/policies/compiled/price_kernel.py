@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from ..policy import COLLISION
-from ..price import Tables
 from .memory import Memory
+from .price_tables import Tables
 from .slots import (
     Heap,
     Nodes,
