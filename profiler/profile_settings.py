@@ -43,7 +43,7 @@ it takes less than two minutes with the embedded models on two quiet cores.  (Pl
 and 32 recorded texts kept their promises less well.)"""
 
 THOROUGH = replace(QUICK, contexts=(128, 512), repeats=40, num_replayed=64)
-"""For plans at other contexts, and for comparisons of drafting policies that differ little."""
+"""More, for plans at other contexts and to compare policies that differ little."""
 
 
 @dataclass(frozen=True)

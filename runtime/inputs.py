@@ -14,7 +14,7 @@ from planner.plans.plan import Plan
 from .language_model import LanguageModel
 
 MOST_NODES = 2**16
-"""Of a step's tree: a bound on memory, far above every tree that is worth its time."""
+"""Most nodes of a step's tree: a bound on memory, far above every tree that is worth its time."""
 
 
 def checked_prompt(input_ids: Sequence[int] | Tensor, vocab_size: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DISTRIBUTION = "espalier-planner"
-"""What pip calls this project."""
+"""The project's name for pip."""
 
 EXTRAS = {
     "run": ("torch", "transformers", "tokenizers", "tqdm"),

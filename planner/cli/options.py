@@ -42,7 +42,7 @@ class Number(click.FloatRange):
 
 
 SEED = click.IntRange(0, 2**63 - 1)
-"""What torch's generators take."""
+"""Seeds that torch's generators take."""
 
 MODEL_OPTIONS = (
     click.option(

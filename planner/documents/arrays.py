@@ -16,7 +16,7 @@ from safetensors.numpy import save as dump_arrays
 from .document import Part, PlannerError
 
 NUM_FEATURES = 4
-"""Of a draft distribution: see `planner.policies.policy`."""
+"""Features of a draft distribution: see `planner.policies.policy`."""
 
 ROUNDING = 1e-5
 """How far a sum of float32 probabilities may exceed 1 before it is called wrong."""

@@ -3,4 +3,4 @@
 VERSION = "0.2.0"
 
 WRITTEN_BY = f"espalier {VERSION}"
-"""What the documents that this version writes say of themselves."""
+"""The name that this version signs its documents with."""

@@ -118,7 +118,7 @@ class StepCosts:
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
     grown: Mapping[str, GrowingCosts] = field(default_factory=dict)
-    """By what grows: `TREES`, `CHAINS`, or a head's SHA-256."""
+    """Times by what grows: `TREES`, `CHAINS`, or a head's SHA-256."""
 
     @property
     def max_nodes(self) -> int:
@@ -302,7 +302,7 @@ def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
 
 
 def _growing_tables(costs: Costs, verifier: str | None) -> dict[str, tuple[TimeTable, ...]]:
-    """By what grows: the first draft pass, later ones, overhead."""
+    """Tables by what grows: the first draft pass, later ones, overhead."""
     timed = {TREES: costs.growing, CHAINS: costs.chains, **costs.scored}
     curves = list(costs.overhead.values())
     first, own = curves[0], curves[0] if verifier is None else costs.overhead[verifier]

@@ -7,7 +7,7 @@ from .task import Export, Task
 from .ways import list_of_ranks, matched_tree
 
 MOST_RANKS = 10
-"""Of a node's tokens, in both programs."""
+"""The most tokens of a node that both programs serve."""
 
 
 class Paths:

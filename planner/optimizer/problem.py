@@ -43,7 +43,7 @@ class Problem:
     """
 
     law: AcceptanceLaw
-    """For no more children than the verifier serves."""
+    """Acceptance of no more children than the verifier serves."""
     costs: StepCosts
     limits: Limits
     replays: Replays | None = None

@@ -20,7 +20,7 @@ COLUMNS: dict[StoppingScore, tuple[str, ...]] = {
     "entropy": (FEATURES[ENTROPY],),
     "probability": (),
 }
-"""Which of `FEATURES` each score looks at."""
+"""The columns of `FEATURES` that each score looks at."""
 
 
 class StoppingDrafting(ChainSettings):

@@ -234,7 +234,7 @@ def covers(tally: Tally, costs: StepCosts) -> bool:
 
 
 def _interleaved(tallies: Sequence[Tally], num_texts: int) -> Tally:
-    """Of every second text each."""
+    """One tally of two, each of every second text."""
     merged = []
     for parts in zip(*tallies, strict=True):
         widest = [max(part.shape[axis] for part in parts) for axis in range(1, parts[0].ndim)]

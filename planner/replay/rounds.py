@@ -52,7 +52,7 @@ class Ends(NamedTuple):
     score: int
     """Place in `STOPPING_SCORES`"""
     least: float
-    """Of the score of its last token, or of the product over all of them."""
+    """The least score of its last token, or of the product over all of them."""
     of_all: bool
     before: bool = False
     """Is the token whose score is too low not drafted any more?"""
@@ -62,7 +62,7 @@ class Lengths(NamedTuple):
     """How long chains may become."""
 
     first: int
-    """In the first round of a text."""
+    """The length in the first round of a text."""
     scheduled: bool
     """Two tokens more after a round that accepted all, one less after any other?"""
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from ..documents.head_card import HeadCard
 from .figures import DRAFT, INK, QUIET, TARGET
 
-RULES = {
+STYLES = {
     "fixed": (INK, "o-"),
     "head": (DRAFT, "o-"),
     "confidence": (TARGET, "s--"),
@@ -65,7 +65,7 @@ def _calibration(axes: Any, card: HeadCard) -> None:
 
 def _stopping(axes: Any, card: HeadCard) -> None:
     for curve in card.evaluation.stopping:
-        colour, style = RULES[curve.rule]
+        colour, style = STYLES[curve.rule]
         points = sorted(curve.points, key=lambda point: point.discard_rate)
         axes.plot(
             [point.discard_rate for point in points],

@@ -13,7 +13,7 @@ from ..documents.times import Costs, Curve
 from .tables import table
 
 MOST_ROWS = 20
-"""Of a table of times."""
+"""Rows of a table of times, at most."""
 
 UNSTEADY = 1.25
 """Upper over lower quartile of the times of most passes, or of the sweeps' paces, from which on a

@@ -35,9 +35,9 @@ class Growing:
     sizes: tuple[int, ...]
     """Nodes of the trees that a policy grows."""
     widths: tuple[int, ...]
-    """Of draft passes below the root."""
+    """Widths of draft passes below the root."""
     policy: Callable[[int], Policy]
-    """By size."""
+    """The policy for trees of a size."""
     is_chain: bool = True
     """Are all passes over one node, so that those of the policy are all there are?"""
     score: Score | None = None

@@ -138,7 +138,7 @@ class CostSweeps:
         return "verify", f"overhead/{self.verifiers[0]}"
 
     def _counts(self) -> dict[str, Sequence[int]]:
-        """By name of a curve, where it is timed."""
+        """The counts at which a curve is timed, by its name."""
         first, *others = self.verifiers
         counts: dict[str, Sequence[int]] = {
             "verify": self.grid.num_nodes,
@@ -213,7 +213,7 @@ class CostSweeps:
         times["draft_step"] = self._alone_ms(self._draft)
 
     def _alone_ms(self, session: Session) -> np.ndarray:
-        """Of the session's first model: float64 [`NUM_ALONE`]."""
+        """Times of the session's first model alone: float64 [`NUM_ALONE`]."""
         alone = FixedTree(LONE_ROOT)
         steps = [self._run(session, alone).total_ms for _ in range(1 + NUM_ALONE)]
         return np.array(steps[1:])

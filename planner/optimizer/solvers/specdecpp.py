@@ -14,7 +14,7 @@ from ...replay.recorded import Recorded
 from ..problem import Limits, Problem, Solver
 
 SCORES = ("confidence", "entropy", "probability")
-"""That need no trained head."""
+"""Scores that need no trained head."""
 
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
