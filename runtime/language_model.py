@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -85,3 +86,12 @@ class HiddenModel(LanguageModel, Protocol):
         Returns float [num_logits, V] and, for the same rows, float [num_logits, hidden_size]: the
         last hidden states, behind the last norm.
         """
+
+
+def read_text(
+    model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
+) -> Tensor:
+    """The logits behind the last `num_logits` of a text that an empty cache takes in."""
+    read = torch.tensor(tokens, device=model.device)
+    places = torch.arange(len(read), device=model.device)
+    return model.forward(read, places, cache, num_logits=num_logits)

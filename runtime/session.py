@@ -19,7 +19,7 @@ from planner.verifiers import Verifier, verifier_at
 from .cache import RowCache
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
-from .language_model import HiddenModel, LanguageModel
+from .language_model import HiddenModel, LanguageModel, read_text
 from .randomness import Source
 from .token_distribution import distribution
 
@@ -115,9 +115,7 @@ class Session:
             if model is not None and cache is not None:
                 cache.rewind(0)
                 if len(ids) > 1:
-                    read = torch.tensor(self.tokens[:-1], device=model.device)
-                    places = torch.arange(len(read), device=model.device)
-                    model.forward(read, places, cache, num_logits=0)
+                    read_text(model, self.tokens[:-1], cache, 0)
         return 1e3 * (self._now() - start)
 
     @torch.inference_mode()

@@ -20,13 +20,11 @@ from planner.policies.policy import FEATURES
 from planner.policies.stopping import factor
 
 from ..candidates import features
-from ..language_model import HiddenModel
 from ..pair import Pair
 from ..randomness import Source
 from ..token_distribution import distribution
-from ..written import Written
+from ..written import Written, logits_behind
 from .acceptance_head import AcceptanceHead
-from .labelled_texts import logits_behind
 
 
 @dataclass(frozen=True)
@@ -72,15 +70,32 @@ def chains_along(
     """Chains of up to `depth` tokens along a text that the target wrote.
 
     One pass of the target, one of the draft over the text, and one for each further level below
-    all rejected tokens at once.
+    all rejected tokens at once.  The last token of a text is never drafted, since the target adds
+    one behind every chain; so at level d only the first n - 1 - d places go on.
     """
-    draft = pair.hidden_draft
+    draft, drawn_from = pair.hidden_draft, sampling.of_draft
+    num_prompt, num_places = map(len, written)
+    read = torch.tensor([*written.prompt, *written.text], device=draft.device)
+    cache = draft.new_cache(len(read))
+    along = torch.arange(len(read), device=draft.device)
+    logits, hidden = draft.forward_with_hidden(read, along, cache, num_logits=num_places + 1)
+    logits, emitted = logits[:-1], read[num_prompt:]
     p = distribution(logits_behind(pair.target, written), sampling).to(draft.device)
-    passes = _DraftPasses(draft, head, written, sampling, source)
-    emitted = torch.tensor(written.text, device=draft.device)
-    accepted, rejected = _posterior(p, passes.q, emitted, source)
-    on_text = passes.text_factors()
-    off_text = passes.branches(rejected, depth)
+    accepted, tokens = _posterior(p, distribution(logits, sampling), emitted, source)
+    on_text = _factors_of(distribution(logits, drawn_from), emitted, head.scores(hidden[1:]))
+    off_text = {name: np.ones((num_places, depth)) for name in on_text}
+    widths: list[int] = []
+    for level in range(min(depth, num_places - 1)):
+        width = num_places - 1 - level
+        widths.append(width)
+        tokens, q = tokens[:width], distribution(logits[:width], drawn_from)
+        places = num_prompt + level + torch.arange(width, device=draft.device)
+        visible = _visible(num_prompt, len(read), widths, draft.device)
+        logits, hidden = draft.forward_with_hidden(tokens, places, cache, visible)
+        for name, values in _factors_of(q, tokens, head.scores(hidden)).items():
+            off_text[name][:width, level] = values
+        if width > 1 and level + 1 < depth:
+            tokens = source.categorical(distribution(logits[:-1], sampling))
     return Chains(
         accepted.double().cpu().numpy(),
         {name: Factors(on_text[name], off_text[name], late=name == "head") for name in on_text},
@@ -113,71 +128,12 @@ def _factors_of(q: Tensor, tokens: Tensor, scores: Tensor) -> dict[str, np.ndarr
     }
 
 
-class _DraftPasses:
-    """The draft's passes over one text and below it, on one cache."""
+def _visible(num_prompt: int, num_text: int, widths: list[int], device: torch.device) -> Tensor:
+    """What the newest token of every branch sees: the text before its place, and its own branch.
 
-    def __init__(
-        self,
-        draft: HiddenModel,
-        head: AcceptanceHead,
-        written: Written,
-        sampling: Sampling,
-        source: Source,
-    ) -> None:
-        self._draft, self._head, self._source = draft, head, source
-        self._sampling = sampling
-        self._shown = sampling.of_draft
-        self._first, self._num_places = map(len, written)
-        read = torch.tensor([*written.prompt, *written.text], device=draft.device)
-        self._emitted = read[self._first :]
-        self._cache = draft.new_cache(len(read))
-        logits, hidden = draft.forward_with_hidden(
-            read,
-            torch.arange(len(read), device=draft.device),
-            self._cache,
-            num_logits=self._num_places + 1,
-        )
-        self._logits, self._hidden = logits[:-1], hidden[1:]
-        self.q = distribution(self._logits, sampling)
-
-    def text_factors(self) -> dict[str, np.ndarray]:
-        """The factors of the text's own tokens, by score, float64 [n]."""
-        q = distribution(self._logits, self._shown)
-        return _factors_of(q, self._emitted, self._head.scores(self._hidden))
-
-    def branches(self, rejected: Tensor, depth: int) -> dict[str, np.ndarray]:
-        """The factors by score, float64 [n, depth], of rejected tokens and of what follows them.
-
-        rejected  int64 [n]
-
-        The last token of a text is never drafted, since the target adds one behind every chain; so
-        at level d only the first n - 1 - d places go on.
-        """
-        factors: dict[str, np.ndarray] = {}
-        logits, tokens = self._logits, rejected
-        widths: list[int] = []
-        for level in range(min(depth, self._num_places - 1)):
-            width = self._num_places - 1 - level
-            tokens, logits = tokens[:width], logits[:width]
-            q = distribution(logits, self._shown)
-            widths.append(width)
-            logits, hidden = self._read(tokens, widths)
-            for name, values in _factors_of(q, tokens, self._head.scores(hidden)).items():
-                rows = factors.setdefault(name, np.ones((self._num_places, depth)))
-                rows[:width, level] = values
-            if width > 1 and level + 1 < depth:
-                going_on = distribution(logits[:-1], self._sampling)
-                tokens = self._source.categorical(going_on)
-        empty = np.ones((self._num_places, depth))  # of a text that is a single token
-        return factors or dict.fromkeys(self.text_factors(), empty)
-
-    def _read(self, tokens: Tensor, widths: list[int]) -> tuple[Tensor, Tensor]:
-        """(logits, hidden) of the newest token of every branch; `widths` of all levels so far."""
-        device = self._draft.device
-        branch = torch.arange(widths[-1], device=device)
-        num_text = self._first + self._num_places
-        before = torch.arange(num_text, device=device) < self._first + branch[:, None]
-        above = [torch.arange(width, device=device) == branch[:, None] for width in widths]
-        places = self._first + branch + len(widths) - 1
-        visible = torch.cat([before, *above], dim=1)
-        return self._draft.forward_with_hidden(tokens, places, self._cache, visible)
+    widths  of all levels so far
+    """
+    branch = torch.arange(widths[-1], device=device)[:, None]
+    before = torch.arange(num_text, device=device) < num_prompt + branch
+    above = [torch.arange(width, device=device) == branch for width in widths]
+    return torch.cat([before, *above], dim=1)

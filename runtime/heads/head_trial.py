@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from planner.documents.document import PlannerError
 from planner.documents.estimate import Estimate
@@ -20,7 +21,6 @@ from planner.documents.head_card import (
 )
 from planner.documents.sampling import Sampling
 
-from ..language_model import HiddenModel
 from ..pair import Pair
 from ..randomness import seeded_source
 from ..written import Written
@@ -59,12 +59,15 @@ def evaluate(
 
     Raises PlannerError for a head whose scores are no numbers.
     """
-    logits, labels = _predictions(head, pair.hidden_draft, texts)
+    with torch.inference_mode():
+        behind = (hidden_behind_text(pair.hidden_draft, text) for text in texts)
+        logits = torch.cat([head(hidden) for hidden in behind]).double().cpu()
     if not logits.isfinite().all():
         raise PlannerError(
             "head: got scores that are no numbers, expected finite ones: its training diverged; "
             "lower the learning rate"
         )
+    labels = torch.from_numpy(np.concatenate([text.labels for text in texts])).double()
     source = seeded_source(seed, pair.draft.device)
     chains = [
         chains_along(
@@ -93,10 +96,7 @@ def binary_kl(labels: Tensor, logits: Tensor) -> float:
 
     labels  float64 [m], P      logits  float64 [m], of s
     """
-    said = -(
-        labels * torch.nn.functional.logsigmoid(logits)
-        + (1 - labels) * torch.nn.functional.logsigmoid(-logits)
-    )
+    said = -(labels * logsigmoid(logits) + (1 - labels) * logsigmoid(-logits))
     known = torch.special.entr(labels) + torch.special.entr(1 - labels)
     return float((said - known).mean().clamp(min=0))
 
@@ -115,16 +115,6 @@ def stopping_counts(chains: Sequence[Chains]) -> dict[str, Counts]:
     }
 
 
-def _predictions(
-    head: AcceptanceHead, draft: HiddenModel, texts: Sequence[LabelledText]
-) -> tuple[Tensor, Tensor]:
-    """Logits and labels, float64 [m], of every drafted token behind the target's own text."""
-    with torch.inference_mode():
-        logits = torch.cat([head(hidden_behind_text(draft, text)) for text in texts])
-    labels = np.concatenate([text.labels for text in texts])
-    return logits.double().cpu(), torch.from_numpy(labels).double()
-
-
 def _calibration(logits: Tensor, labels: Tensor, reject_weight: float) -> list[CalibrationBin]:
     order = logits.argsort(stable=True)
     return [
@@ -139,23 +129,16 @@ def _calibration(logits: Tensor, labels: Tensor, reject_weight: float) -> list[C
     ]
 
 
-def _settings(score: str) -> Sequence[float]:
-    return range(1, MAX_DRAFTED + 1) if score == "fixed" else THRESHOLDS
-
-
 def _curve(score: str, counts: Counts, num_tokens: np.ndarray) -> StoppingCurve:
+    settings = range(1, MAX_DRAFTED + 1) if score == "fixed" else THRESHOLDS
     discarded, verified = _rates(counts, num_tokens, np.ones(len(num_tokens)))
-    return StoppingCurve(
-        rule=score,
-        points=[
-            StoppingPoint(
-                setting=round(float(setting), 6),
-                discard_rate=float(discarded[place]),
-                verification_rate=min(float(verified[place]), 1.0),
-            )
-            for place, setting in enumerate(_settings(score))
-        ],
-    )
+    points = [
+        StoppingPoint(
+            setting=round(float(setting), 6), discard_rate=d, verification_rate=min(v, 1.0)
+        )
+        for setting, d, v in zip(settings, discarded.tolist(), verified.tolist(), strict=True)
+    ]
+    return StoppingCurve(rule=score, points=points)
 
 
 def _rates(
@@ -171,29 +154,26 @@ def _compared(
 ) -> list[StoppingComparison]:
     """Intervals by the jackknife over prompts, two standard errors to either side; of one prompt
     nothing can be said."""
-    left_out = set(prompts.tolist()) if len(set(prompts.tolist())) > 1 else ()
+    left_out = np.unique(prompts) if len(np.unique(prompts)) > 1 else []
     weights = [np.ones(len(prompts)), *((prompts != one).astype(float) for one in left_out)]
     by_weights = [
         {score: _rates(counts, num_tokens, each) for score, counts in curves.items()}
         for each in weights
     ]
+    discarded, verified = by_weights[0]["fixed"]
     compared = []
     for length in COMPARED_LENGTHS:
-        changes = {
-            score: [_change(rates, score, length) for rates in by_weights]
-            for score in STOPPING_SCORES
-        }
-        discarded, verified = by_weights[0]["fixed"]
+        change = {}
+        for score in STOPPING_SCORES:
+            values = np.array([_change(rates, score, length) for rates in by_weights])
+            if len(values) > 2 and np.isfinite(values).all():
+                change[score] = _jackknifed(values)
         compared.append(
             StoppingComparison(
                 num_drafted=length,
                 verification_rate=min(float(verified[length - 1]), 1.0),
                 discard_rate=float(discarded[length - 1]),
-                change={
-                    score: _jackknifed(np.array(values))
-                    for score, values in changes.items()
-                    if len(values) > 2 and np.isfinite(values).all()
-                },
+                change=change,
             )
         )
     return compared
@@ -204,19 +184,14 @@ def _change(rates: dict[str, tuple[np.ndarray, np.ndarray]], score: str, length:
     the score's settings reach no such rate, and where the fixed length discards nothing."""
     discarded, verified = rates[score]
     fixed_discarded, fixed_verified = (rate[length - 1] for rate in rates["fixed"])
-    order = np.argsort(verified, kind="stable")
-    if (
-        not verified[order[0]] <= fixed_verified <= verified[order[-1]]
-        or fixed_discarded < NEGLIGIBLE
-    ):
+    if fixed_discarded < NEGLIGIBLE or not verified.min() <= fixed_verified <= verified.max():
         return float("nan")
+    order = np.argsort(verified, kind="stable")
     return float(np.interp(fixed_verified, verified[order], discarded[order]) / fixed_discarded - 1)
 
 
 def _jackknifed(values: np.ndarray) -> Estimate:
     """values  float64 [1 + prompts]: of all texts, then without each prompt's."""
-    left_out = values[1:]
-    count = len(left_out)
-    error = np.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum())
-    value = float(values[0])
-    return Estimate(value=value, low=value - 2 * float(error), high=value + 2 * float(error))
+    value, left_out = float(values[0]), values[1:]
+    error = float(np.sqrt((len(left_out) - 1) * left_out.var()))
+    return Estimate(value=value, low=value - 2 * error, high=value + 2 * error)

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from planner.documents.sampling import Sampling
 
-from ..language_model import HiddenModel, LanguageModel
+from ..language_model import HiddenModel, read_text
 from ..pair import Pair
-from ..randomness import Source, seeded_source
+from ..randomness import seeded_source
 from ..token_distribution import distribution
-from ..written import Written
+from ..written import Written, logits_behind
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,23 @@ def label_texts(
     At temperature 0 the drafted token is the draft's most probable one, and its label is 1 where
     it is the target's too, else 0.
     """
-    source = seeded_source(seed, pair.target.device)
+    device = pair.target.device
+    source = seeded_source(seed, device)
     indices = range(len(prompts)) if prompt_indices is None else prompt_indices
     texts = []
     for index, prompt, response in zip(indices, prompts, responses, strict=True):
         if not response:
             continue
-        drafts, labels = _drafted(pair, Written(prompt, response), sampling, source)
-        texts.append(
-            LabelledText(tuple(prompt), index, np.array(response, dtype=np.int64), drafts, labels)
+        written = Written(prompt, response)
+        p, q = (
+            distribution(logits_behind(model, written), sampling).to(device)
+            for model in (pair.target, pair.draft)
         )
+        drafts = source.categorical(q)
+        chances = (p.gather(1, drafts[:, None]) / q.gather(1, drafts[:, None])).squeeze(1)
+        labels = chances.clamp(max=1).float().cpu().numpy()
+        emitted = np.array(response, dtype=np.int64)
+        texts.append(LabelledText(tuple(prompt), index, emitted, drafts.cpu().numpy(), labels))
     return texts
 
 
@@ -95,12 +102,11 @@ def hidden_behind_text(draft: HiddenModel, text: LabelledText) -> Tensor:
     One pass over the text and one over all drafted tokens, each of which sees the text before its
     place and itself.
     """
-    num_text = len(text.prompt) + len(text) - 1
-    known = torch.tensor([*text.prompt, *text.response[:-1].tolist()], device=draft.device)
-    cache = draft.new_cache(num_text + len(text))
-    draft.forward(known, torch.arange(num_text, device=draft.device), cache, num_logits=0)
+    read = [*text.prompt, *text.response[:-1].tolist()]
+    cache = draft.new_cache(len(read) + len(text))
+    read_text(draft, read, cache, 0)
     places = torch.arange(len(text), device=draft.device) + len(text.prompt)
-    before = torch.arange(num_text, device=draft.device) < places[:, None]
+    before = torch.arange(len(read), device=draft.device) < places[:, None]
     itself = torch.eye(len(text), dtype=torch.bool, device=draft.device)
     drafts = torch.from_numpy(text.drafts).to(draft.device)
     visible = torch.cat([before, itself], dim=1)
@@ -110,27 +116,6 @@ def hidden_behind_text(draft: HiddenModel, text: LabelledText) -> Tensor:
 def hidden_size_of(draft: HiddenModel, prompt: Sequence[int]) -> int:
     """Units of the draft's hidden states, by looking at one."""
     return _hidden_along(draft, (), torch.tensor(prompt[:1])).shape[-1]
-
-
-def _drafted(
-    pair: Pair, written: Written, sampling: Sampling, source: Source
-) -> tuple[np.ndarray, np.ndarray]:
-    """Drafted tokens, int64 [n], and P(each is accepted), float32 [n]."""
-    p, q = (
-        distribution(logits_behind(model, written), sampling).to(pair.target.device)
-        for model in (pair.target, pair.draft)
-    )
-    drafts = source.categorical(q)
-    chances = (p.gather(1, drafts[:, None]) / q.gather(1, drafts[:, None])).squeeze(1)
-    return drafts.cpu().numpy(), chances.clamp(max=1).float().cpu().numpy()
-
-
-def logits_behind(model: LanguageModel, written: Written) -> Tensor:
-    """The logits in front of each of the text's n tokens: float [n, V]."""
-    tokens = torch.tensor([*written.prompt, *written.text[:-1]], device=model.device)
-    places = torch.arange(len(tokens), device=model.device)
-    num_logits = len(written.text)
-    return model.forward(tokens, places, model.new_cache(len(tokens)), num_logits=num_logits)
 
 
 def _hidden_along(draft: HiddenModel, prompt: Sequence[int], tokens: Tensor) -> Tensor:

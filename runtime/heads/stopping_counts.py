@@ -46,37 +46,28 @@ def _counts(accepted: np.ndarray, factors: Factors, thresholds: np.ndarray, dept
     """Forward over the text: the probability that a round starts at each place, and what a round
     from there is expected to discard, by the place of its first rejected token, if any."""
     num_places = len(accepted)
-    drafted = _drafted(factors, thresholds, depth)
+    num_accepted, num_rejected = _num_drafted(factors, thresholds, depth)
     starts = np.zeros((len(thresholds), num_places + 1))
     starts[:, 0] = 1.0
     discarded = np.zeros(len(thresholds))
     rows = np.arange(len(thresholds))
     for place in range(num_places):
-        here = starts[:, place]
+        here, on_text = starts[:, place], num_accepted[place]
         ahead = accepted[place : place + depth]
         survived = np.concatenate([[1.0], np.cumprod(ahead)])
-        rejected = survived[:-1] * (1 - ahead)
-        on_text = drafted.on_text[place]
-        for offset, chance in enumerate(rejected):
+        for offset, chance in enumerate(survived[:-1] * (1 - ahead)):
             reached = here * chance * (offset < on_text)
             starts[:, place + offset + 1] += reached
-            discarded += reached * (drafted.rejected[place, offset] - offset)
+            discarded += reached * (num_rejected[place, offset] - offset)
         starts[rows, place + on_text + 1] += here * survived[on_text]
     return Counts(discarded, starts[:, :num_places].sum(axis=1))
 
 
-class _Drafted(NamedTuple):
-    """Tokens that a round drafts.
-
-    on_text   int64 [n, settings]         from each place, if all are accepted
-    rejected  int64 [n, depth, settings]  if the one after so many is the first to be rejected
-    """
-
-    on_text: np.ndarray
-    rejected: np.ndarray
-
-
-def _drafted(factors: Factors, thresholds: np.ndarray, depth: int) -> _Drafted:
+def _num_drafted(
+    factors: Factors, thresholds: np.ndarray, depth: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens that a round drafts from each place: int64 [n, settings] if all are accepted, and
+    int64 [n, depth, settings] if the one after so many is the first to be rejected."""
     num_places = len(factors.on_text)
     most = np.minimum(depth, num_places - 1 - np.arange(num_places))
     padded = np.concatenate([factors.on_text, np.ones(depth)])
@@ -84,18 +75,15 @@ def _drafted(factors: Factors, thresholds: np.ndarray, depth: int) -> _Drafted:
     along = np.cumprod(windows, axis=1)  # [n, depth]: all so many tokens of the text accepted
     before = np.concatenate([np.ones((num_places, 1)), along[:, :-1]], axis=1)
     off_text = np.concatenate([factors.off_text[:, :depth], np.ones((depth, depth))])
-    below = np.cumprod(off_text, axis=1)
-    places = np.arange(num_places)[:, None] + np.arange(depth)
-    branch = before[:, :, None] * below[places]  # [n, offset, level]
-    late = int(factors.late)
     offsets = np.arange(depth)
-    on_text = np.empty((num_places, len(thresholds)), dtype=np.int64)
-    rejected = np.empty((num_places, depth, len(thresholds)), dtype=np.int64)
-    for column, threshold in enumerate(thresholds):
-        length = (1 - along <= threshold).sum(axis=1) + 1 + late
-        on_text[:, column] = np.minimum(length, most)
+    below = np.cumprod(off_text, axis=1)[np.arange(num_places)[:, None] + offsets]
+    branch = before[:, :, None] * below  # [n, offset, level]
+    accepted, rejected = [], []
+    for threshold in thresholds:
+        length = (1 - along <= threshold).sum(axis=1) + 1 + factors.late
+        accepted.append(np.minimum(length, most))
+        length = offsets + (1 - branch <= threshold).sum(axis=2) + 1 + factors.late
         stopped = 1 - before > threshold  # by the text's tokens: nothing follows the rejected one
-        length = offsets + (1 - branch <= threshold).sum(axis=2) + 1 + late
         length = np.where(stopped, offsets + 1, length)
-        rejected[:, :, column] = np.minimum(length, most[:, None])
-    return _Drafted(on_text, rejected)
+        rejected.append(np.minimum(length, most[:, None]))
+    return np.stack(accepted, axis=-1), np.stack(rejected, axis=-1)
