@@ -12,10 +12,9 @@ import importlib.util
 import sysconfig
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -32,22 +31,19 @@ PACKAGES = (
     "cvxpy", "tornado", "pydantic", "hypothesis", "mypy", "IPython", "jedi", "prompt_toolkit",
     "rich", "setuptools", "pip", "fontTools", "PIL", "jinja2", "pygments",
 )  # fmt: skip
-SKIPPED_FOLDERS = frozenset(
-    (
-        *("__pycache__", "site-packages", "lib-dynload", "test", "tests", "idle_test"),
-        *("encodings", "pydoc_data", "unicode_codes", "lexers", "styles"),  # tables
-        *("lib2to3", "_vendor", "typeshed"),  # copies of other sources
-    )
-)
-HELD_OUT_PERCENT = {STANDARD_LIBRARY: 12}  # the prompts come from here
-HELD_OUT_PERCENT_ELSEWHERE = 2
-LIBRARY_WEIGHT = 4  # how much more of the standard library is taken than of any package
+SKIPPED_FOLDERS = {
+    *("__pycache__", "site-packages", "lib-dynload", "test", "tests", "idle_test"),
+    *("encodings", "pydoc_data", "unicode_codes", "lexers", "styles"),  # tables
+    *("lib2to3", "_vendor", "typeshed"),  # copies of other sources
+}
+# How much more is taken than of any package, and the percentage held out, for the prompts.
+SHARES = {STANDARD_LIBRARY: (4, 12)}
+SHARES_ELSEWHERE = (1, 2)
 PROMPTS_PER_FILE = 8
 FILE_BYTES = (600, 150_000)  # shorter files say little, longer ones are mostly tables
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(NamedTuple):
     """One cleaned file: where it comes from, its text, and on which side of the split it lies."""
 
     source: str  # "python" or the name of a package
@@ -59,18 +55,16 @@ class SourceFile:
 def collect(packages: tuple[str, ...], *, max_bytes_per_source: int) -> list[SourceFile]:
     """Cleaned files of the standard library and of `packages`, duplicates dropped.
 
-    Of a source with more than `max_bytes_per_source` bytes of cleaned text (`LIBRARY_WEIGHT` times
-    that for the standard library) a sample is taken, in the order of the hashes of its files'
+    Of a source with more than `max_bytes_per_source` bytes of cleaned text (more of the
+    standard library, see `SHARES`) a sample is taken, in the order of the hashes of its files'
     names, so that no package outweighs the others. A file is held out when the hash of its text,
     modulo 100, is below the percentage of its source.
     """
     seen: set[str] = set()
     files: list[SourceFile] = []
     for source, folder in _source_folders(packages):
-        num_bytes, max_bytes = 0, max_bytes_per_source
-        if source == STANDARD_LIBRARY:
-            max_bytes *= LIBRARY_WEIGHT
-        percent = HELD_OUT_PERCENT.get(source, HELD_OUT_PERCENT_ELSEWHERE)
+        weight, percent = SHARES.get(source, SHARES_ELSEWHERE)
+        bytes_left = weight * max_bytes_per_source
         for path in sorted(_python_files(folder), key=lambda p: _digest(f"{source}/{p}")):
             text = clean((folder / path).read_bytes())
             if text is None or (digest := _digest(text)) in seen:
@@ -78,10 +72,10 @@ def collect(packages: tuple[str, ...], *, max_bytes_per_source: int) -> list[Sou
             seen.add(digest)
             held_out = int(digest[:8], 16) % 100 < percent
             files.append(SourceFile(source, path, text, held_out))
-            num_bytes += len(text)
-            if num_bytes >= max_bytes:
+            bytes_left -= len(text)
+            if bytes_left <= 0:
                 break
-    if not any(file.held_out for file in files) or all(file.held_out for file in files):
+    if len({file.held_out for file in files}) < 2:
         raise PlannerError(
             f"got {len(files)} source files, expected enough for training and for holding out; "
             "raise max_bytes_per_source"
@@ -147,8 +141,7 @@ def tokenise(files: list[SourceFile], tokenizer: Tokenizer) -> np.ndarray:
     return np.concatenate([np.array(encoding.ids + end, dtype=np.uint16) for encoding in encodings])
 
 
-@dataclass(frozen=True)
-class PromptSet:
+class PromptSet(NamedTuple):
     """Prompts as token ids, and the names of the files that they were cut from."""
 
     prompts: list[list[int]]
@@ -192,19 +185,18 @@ def draw_prompts(
                 pick.append(cut)
                 taken.add(cut.ids)
         _enough(len(pick), count + further, held_out)
-    first, second = (
-        PromptSet([list(cut.ids) for cut in pick], sorted({cut.name for cut in pick}))
-        for pick in picks
-    )
-    return first, second
+    return _prompt_set(picks[0]), _prompt_set(picks[1])
 
 
-@dataclass(frozen=True)
-class _Cut:
+class _Cut(NamedTuple):
     """A prompt and the name of its file."""
 
     name: str
     ids: tuple[int, ...]
+
+
+def _prompt_set(cuts: list[_Cut]) -> PromptSet:
+    return PromptSet([list(cut.ids) for cut in cuts], sorted({cut.name for cut in cuts}))
 
 
 def _enough(got: int, expected: int, held_out: list[SourceFile]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,36 +15,11 @@ from torch import Tensor, nn
 
 from .. import PAIRS, load_pair, load_prompts, load_tokenizer
 from . import corpus
-from .distil import write_texts
+from .distil import TEMPERATURES, write_texts
 from .recipe import RECIPES
 
 NUM_RANKS = 8
-TEMPERATURES = (0.0, 0.6, 1.0)
 ROWS = 16  # windows per forward pass
-
-
-@dataclass(frozen=True)
-class Perplexity:
-    """exp of the mean cross-entropy over `num_tokens` tokens, in windows of `length` tokens."""
-
-    model: str
-    text: str
-    length: int
-    num_tokens: int
-    value: float
-
-
-@dataclass(frozen=True)
-class DraftAcceptance:
-    """P(the target's next token is the draft's r-th likeliest token), ranks from the first.
-
-    rates   float64 [NUM_RANKS]; at temperature 0 the target's likeliest token is meant
-    """
-
-    pair: str
-    temperature: float
-    num_tokens: int
-    rates: np.ndarray
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,22 +34,19 @@ def main(arguments: list[str] | None = None) -> None:
     for text, tokens in held_out_texts(options.max_tokens).items():
         for name, model in models.items():
             for length in (256, 1024):
-                row = perplexity(model, tokens, name=name, text=text, length=length)
-                print(
-                    f"| {row.model} | {row.text} | {row.length} | {row.num_tokens} "
-                    f"| {row.value:.2f} |",
-                    flush=True,
-                )
+                value, scored = perplexity(model, tokens, length)
+                print(f"| {name} | {text} | {length} | {scored} | {value:.2f} |", flush=True)
     ranks = " | ".join(f"rank {rank}" for rank in range(NUM_RANKS))
     print(f"\n| draft | T | tokens | {ranks} | sum |\n|{'---|' * (NUM_RANKS + 4)}")
     for pair in PAIRS:
-        for found in acceptance(pair, num_tokens=options.max_new_tokens, seed=options.seed):
-            rates = " | ".join(f"{rate:.3f}" for rate in found.rates)
-            print(
-                f"| {found.pair} | {found.temperature} | {found.num_tokens} | {rates} "
-                f"| {found.rates.sum():.3f} |",
-                flush=True,
+        target, draft = load_pair(pair)
+        for temperature in TEMPERATURES:
+            rates, count = acceptance(
+                target, draft, temperature, num_tokens=options.max_new_tokens, seed=options.seed
             )
+            ranked = " | ".join(f"{rate:.3f}" for rate in rates)
+            total = f"{rates.sum():.3f}"
+            print(f"| {pair} | {temperature} | {count} | {ranked} | {total} |", flush=True)
 
 
 def held_out_texts(max_tokens: int) -> dict[str, np.ndarray]:
@@ -98,57 +69,57 @@ def held_out_texts(max_tokens: int) -> dict[str, np.ndarray]:
 
 
 @torch.no_grad()
-def perplexity(
-    model: nn.Module, tokens: np.ndarray, *, name: str, text: str, length: int
-) -> Perplexity:
-    """Over disjoint windows of `length` tokens, in float32; their first tokens are not scored."""
+def perplexity(model: nn.Module, tokens: np.ndarray, length: int) -> tuple[float, int]:
+    """exp of the mean cross-entropy, and the number of tokens that it is the mean over.
+
+    Disjoint windows of `length` tokens, in float32; their first tokens are not scored.
+    """
     count = len(tokens) // length
     windows = torch.from_numpy(tokens[: count * length].astype(np.int64)).view(count, length)
-    rows = max(1, ROWS * 256 // length)
     total = 0.0
-    for ids in windows.split(rows):
+    for ids in windows.split(max(1, ROWS * 256 // length)):
         logits = model(input_ids=ids[:, :-1], use_cache=False).logits
         total += nn.functional.cross_entropy(
             logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum"
         ).item()
     scored = count * (length - 1)
-    return Perplexity(name, text, length, scored, math.exp(total / scored))
+    return math.exp(total / scored), scored
 
 
 @torch.no_grad()
-def acceptance(pair: str, *, num_tokens: int, seed: int) -> list[DraftAcceptance]:
-    """Acceptance by rank over `num_tokens` tokens after each evaluation prompt.
+def acceptance(
+    target: nn.Module, draft: nn.Module, temperature: float, *, num_tokens: int, seed: int
+) -> tuple[np.ndarray, int]:
+    """P(the target's next token is the draft's r-th likeliest), float64 [NUM_RANKS], and the number
+    of tokens looked at: `num_tokens` behind each evaluation prompt.
 
     The target writes at the temperature in question. A rank's rate is the mean probability that
-    the target, at that temperature, gives to the token of that rank.
+    the target, at that temperature, gives to the token of that rank; at 0 its likeliest is meant.
     """
-    target, draft = load_pair(pair)
     prompts = torch.tensor(load_prompts("evaluation"))
-    found = []
-    for temperature in TEMPERATURES:
-        ids = write_texts(
-            target,
-            prompts,
-            length=prompts.shape[1] + num_tokens,
-            temperatures=(temperature,),
-            generator=torch.Generator().manual_seed(seed),
-        )
-        parts = [
-            _rates_by_rank(target, draft, rows, prompts.shape[1], temperature)
-            for rows in ids.split(ROWS)
-        ]
-        rates = torch.cat(parts).double()
-        found.append(DraftAcceptance(pair, temperature, len(rates), rates.mean(0).numpy()))
-    return found
+    ids = write_texts(
+        target,
+        prompts,
+        length=prompts.shape[1] + num_tokens,
+        temperatures=(temperature,),
+        generator=torch.Generator().manual_seed(seed),
+    )
+    parts = [
+        _rates_by_rank(target, draft, rows, prompts.shape[1], temperature)
+        for rows in ids.split(ROWS)
+    ]
+    rates = torch.cat(parts).double()
+    return rates.mean(0).numpy(), len(rates)
 
 
 def _rates_by_rank(
     target: nn.Module, draft: nn.Module, ids: Tensor, first: int, temperature: float
 ) -> Tensor:
     """float32 [rows * written, NUM_RANKS] for the tokens from position `first` on."""
-    inputs = ids[:, :-1]
-    wanted = target(input_ids=inputs, use_cache=False).logits[:, first - 1 :].flatten(0, 1)
-    guesses = draft(input_ids=inputs, use_cache=False).logits[:, first - 1 :].flatten(0, 1)
+    wanted, guesses = (
+        model(input_ids=ids[:, :-1], use_cache=False).logits[:, first - 1 :].flatten(0, 1)
+        for model in (target, draft)
+    )
     ranked = guesses.topk(NUM_RANKS).indices
     if temperature == 0:
         return (ranked == wanted.argmax(-1, keepdim=True)).float()

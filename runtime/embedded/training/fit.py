@@ -5,6 +5,7 @@ Every batch is a function of (seed, step), as `runtime.resumable` asks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,15 +36,12 @@ class Batches:
     def rows(self, first: int, count: int, length: int) -> Tensor:
         """`count` stretches of `length` tokens from number `first` on: int64 [count, length]."""
         per_epoch = (len(self.tokens) - length) // length
-        picks = [self._offset(*divmod(first + i, per_epoch), length) for i in range(count)]
-        return torch.from_numpy(
-            np.stack([self.tokens[at : at + length] for at in picks]).astype(np.int64)
-        )
-
-    def _offset(self, epoch: int, index: int, length: int) -> int:
-        """Where stretch `index` of `epoch` begins: a shuffled grid, shifted anew each epoch."""
-        order, shift = _epoch_order(self.seed, epoch, length, len(self.tokens))
-        return int(order[index]) * length + shift
+        found = []
+        for number in range(first, first + count):
+            epoch, index = divmod(number, per_epoch)
+            start = _starts(self.seed, epoch, length, len(self.tokens))[index]
+            found.append(self.tokens[start : start + length])
+        return torch.from_numpy(np.stack(found).astype(np.int64))
 
 
 def fit(
@@ -87,11 +85,11 @@ def fit(
 
 def _steps(phases: tuple[Phase, ...]) -> Iterator[tuple[Phase, int]]:
     """(phase, rows of that length used before) for every step."""
-    used: dict[int, int] = {}
+    used = Counter[int]()
     for phase in phases:
         for _ in range(phase.num_steps):
-            yield phase, used.get(phase.length, 0)
-            used[phase.length] = used.get(phase.length, 0) + phase.rows
+            yield phase, used[phase.length]
+            used[phase.length] += phase.rows
 
 
 def _rate(step: int, num_steps: int) -> float:
@@ -123,7 +121,8 @@ def _optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
 
 
 @lru_cache(maxsize=4)
-def _epoch_order(seed: int, epoch: int, length: int, num_tokens: int) -> tuple[np.ndarray, int]:
+def _starts(seed: int, epoch: int, length: int, num_tokens: int) -> np.ndarray:
+    """Where the stretches of an epoch begin: a shuffled grid, shifted anew each epoch."""
     rng = np.random.default_rng([seed, epoch, length])
-    shift = int(rng.integers(length))
-    return rng.permutation((num_tokens - length) // length), shift
+    shift = rng.integers(length)
+    return rng.permutation((num_tokens - length) // length) * length + shift

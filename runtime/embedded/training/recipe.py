@@ -72,6 +72,8 @@ class Recipe:
 
 TARGET = Shape(hidden=256, layers=6, heads=8, kv_heads=2, head_dim=32, intermediate=640)
 DRAFT = Shape(hidden=128, layers=1, heads=4, kv_heads=2, head_dim=32, intermediate=384)
+SMOKE_TARGET = Shape(hidden=64, layers=2, heads=2, kv_heads=1, head_dim=32, intermediate=96)
+SMOKE_DRAFT = Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48)
 
 RECIPES = {
     "full": Recipe(
@@ -84,26 +86,10 @@ RECIPES = {
         sample_share=0.5,
     ),
     "smoke": Recipe(
-        target=Training(
-            Shape(hidden=64, layers=2, heads=2, kv_heads=1, head_dim=32, intermediate=96),
-            (Phase(8, 4, 64), Phase(2, 1, 256)),
-            6e-3,
-        ),
-        distilled=Training(
-            Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48),
-            (Phase(6, 4, 64), Phase(2, 1, 256)),
-            1e-2,
-        ),
-        lengthened=Training(
-            Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48),
-            (Phase(2, 1, 256),),
-            5e-3,
-        ),
-        plain=Training(
-            Shape(hidden=32, layers=1, heads=1, kv_heads=1, head_dim=32, intermediate=48),
-            (Phase(8, 4, 64), Phase(2, 1, 256)),
-            1e-2,
-        ),
+        target=Training(SMOKE_TARGET, (Phase(8, 4, 64), Phase(2, 1, 256)), 6e-3),
+        distilled=Training(SMOKE_DRAFT, (Phase(6, 4, 64), Phase(2, 1, 256)), 1e-2),
+        lengthened=Training(SMOKE_DRAFT, (Phase(2, 1, 256),), 5e-3),
+        plain=Training(SMOKE_DRAFT, (Phase(8, 4, 64), Phase(2, 1, 256)), 1e-2),
         num_samples=8,
         sample_length=48,
         sample_share=0.5,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 SAMPLE_ROWS = 256  # texts written at once
+TOKENS = "tokens.npy"
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,21 @@ def main(arguments: list[str] | None = None) -> None:
 def train(recipe: Recipe, *, work: Path, out: Path) -> None:
     """Run `recipe`, keeping checkpoints below `work`, and export models and prompts to `out`."""
     material = prepare(recipe, work)
-    target = train_target(recipe, material, work)
-    target = _rounded(target)  # the drafts learn from the weights that are exported
-    distilled = train_distilled(recipe, material, target, work)
-    plain = train_plain(recipe, material, work)
+    target = _new_model(recipe.target, recipe.seed, material)
+    rows = _corpus_rows(material, recipe.seed)
+    _fit(target, next_token_loss, recipe.target, rows, work / "target.pt")
+    _round_(target)  # the drafts learn from the weights that are exported
+
+    distilled = _new_model(recipe.distilled, recipe.seed + 1, material)
+    loss = distillation_loss(target)
+    rows = _mixed_rows(material, recipe, _samples(recipe, material, target, work))
+    _fit(distilled, loss, recipe.distilled, rows, work / "draft.pt")
+    rows = _corpus_rows(material, recipe.seed + 4)
+    _fit(distilled, loss, recipe.lengthened, rows, work / "draft_lengthened.pt")
+
+    plain = _new_model(recipe.plain, recipe.seed + 2, material)
+    rows = _corpus_rows(material, recipe.seed + 2)
+    _fit(plain, next_token_loss, recipe.plain, rows, work / "draft_plain.pt")
     models = {TARGET_DIR: target, DRAFT_DIRS["distilled"]: distilled, DRAFT_DIRS["plain"]: plain}
     export(models, material, out)
 
@@ -79,43 +91,14 @@ def prepare(recipe: Recipe, work: Path) -> Material:
     from tokenizers import Tokenizer
 
     work.mkdir(parents=True, exist_ok=True)
-    kept = work / "tokens.npy"
-    if not kept.exists():
+    if not (work / TOKENS).exists():
         _log("reading the sources")
-        _prepare(recipe, work, kept)
+        _prepare(recipe, work)
     return Material(
         Tokenizer.from_file(str(work / "tokenizer.json")),
-        np.load(kept),
+        np.load(work / TOKENS),
         json.loads((work / "prompts.json").read_text()),
     )
-
-
-def train_target(recipe: Recipe, material: Material, work: Path) -> LlamaForCausalLM:
-    model = _new_model(recipe.target, recipe.seed, material)
-    batches = Batches(material.tokens, recipe.seed)
-    _fit(model, next_token_loss, recipe.target, _corpus_rows(batches), work / "target.pt")
-    return model
-
-
-def train_distilled(
-    recipe: Recipe, material: Material, target: nn.Module, work: Path
-) -> LlamaForCausalLM:
-    """The draft that learns the target's distribution, on corpus and on the target's own texts."""
-    model = _new_model(recipe.distilled, recipe.seed + 1, material)
-    samples = _samples(recipe, material, target, work)
-    rows = _mixed_rows(Batches(material.tokens, recipe.seed + 1), samples, recipe)
-    loss = distillation_loss(target)
-    _fit(model, loss, recipe.distilled, rows, work / "draft.pt")
-    rows = _corpus_rows(Batches(material.tokens, recipe.seed + 4))
-    _fit(model, loss, recipe.lengthened, rows, work / "draft_lengthened.pt")
-    return model
-
-
-def train_plain(recipe: Recipe, material: Material, work: Path) -> LlamaForCausalLM:
-    model = _new_model(recipe.plain, recipe.seed + 2, material)
-    batches = Batches(material.tokens, recipe.seed + 2)
-    _fit(model, next_token_loss, recipe.plain, _corpus_rows(batches), work / "draft_plain.pt")
-    return model
 
 
 def export(models: dict[str, LlamaForCausalLM], material: Material, out: Path) -> None:
@@ -136,7 +119,7 @@ def export(models: dict[str, LlamaForCausalLM], material: Material, out: Path) -
     _log(f"exported to {out}")
 
 
-def _prepare(recipe: Recipe, work: Path, kept: Path) -> None:
+def _prepare(recipe: Recipe, work: Path) -> None:
     files = corpus.collect(recipe.packages, max_bytes_per_source=recipe.max_bytes_per_source)
     tokenizer = corpus.train_tokenizer(files)
     profile, evaluation = corpus.draw_prompts(
@@ -162,7 +145,7 @@ def _prepare(recipe: Recipe, work: Path, kept: Path) -> None:
     (work / "prompts.json").write_text(json.dumps(prompts))
     training = [file for file in files if not file.held_out]
     tokens = corpus.tokenise(training, tokenizer)
-    _save_array(kept, tokens)
+    _save_array(work / TOKENS, tokens)
     _log(f"{len(tokens)} tokens of {len(training)} files to learn from")
 
 
@@ -173,12 +156,8 @@ def _save_array(path: Path, array: np.ndarray) -> None:
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:
-    found = {}
     owners = metadata.packages_distributions()
-    for package in packages:
-        for owner in owners.get(package, [])[:1]:
-            found[package] = metadata.version(owner)
-    return found
+    return {name: metadata.version(owners[name][0]) for name in packages if name in owners}
 
 
 def _new_model(training: Training, seed: int, material: Material) -> LlamaForCausalLM:
@@ -189,15 +168,14 @@ def _new_model(training: Training, seed: int, material: Material) -> LlamaForCau
     return LlamaForCausalLM(training.config(end_id=end_id))
 
 
-def _rounded(model: LlamaForCausalLM) -> LlamaForCausalLM:
-    """The model with its weights rounded to float16, in place, computing in float32.
+def _round_(model: LlamaForCausalLM) -> None:
+    """Round the weights to float16, in place, to be computed with in float32.
 
     Not `model.half().float()`, which would round the rotary frequencies too.
     """
     with torch.no_grad():
         for weight in model.parameters():
             weight.copy_(weight.half())
-    return model.eval()
 
 
 def _fit(model: nn.Module, loss: Loss, training: Training, batch: Batch, path: Path) -> None:
@@ -205,23 +183,20 @@ def _fit(model: nn.Module, loss: Loss, training: Training, batch: Batch, path: P
     _log(f"{path.stem}: {len(losses)} steps, final loss {np.mean(losses[-20:]):.3f}")
 
 
-def _corpus_rows(batches: Batches) -> Batch:
-    def batch(phase: Phase, first_row: int, step: int) -> Tensor:
-        return batches.rows(first_row, phase.rows, phase.length + 1)
-
-    return batch
+def _corpus_rows(material: Material, seed: int) -> Batch:
+    batches = Batches(material.tokens, seed)
+    return lambda phase, first_row, step: batches.rows(first_row, phase.rows, phase.length + 1)
 
 
-def _mixed_rows(batches: Batches, samples: Tensor, recipe: Recipe) -> Batch:
+def _mixed_rows(material: Material, recipe: Recipe, samples: Tensor) -> Batch:
     """Batches of corpus, a share of them replaced by the target's own texts.
 
     samples  int64 [num_samples, sample_length]; used where the phase is as short as they are
     """
+    corpus_rows = _corpus_rows(material, recipe.seed + 1)
 
     def batch(phase: Phase, first_row: int, step: int) -> Tensor:
-        rows = batches.rows(first_row, phase.rows, phase.length + 1)
-        if phase.length + 1 < samples.shape[1]:
-            raise ValueError(f"samples of {samples.shape[1]} tokens in rows of {phase.length + 1}")
+        rows = corpus_rows(phase, first_row, step)
         if phase.length > 2 * samples.shape[1]:
             return rows
         rng = np.random.default_rng([recipe.seed, step])
@@ -236,26 +211,23 @@ def _mixed_rows(batches: Batches, samples: Tensor, recipe: Recipe) -> Batch:
 def _samples(recipe: Recipe, material: Material, target: nn.Module, work: Path) -> Tensor:
     """The texts written by the target, int64 [num_samples, sample_length]; kept in `work`."""
     kept = work / "samples.npy"
-    if kept.exists():
-        return torch.from_numpy(np.load(kept).astype(np.int64))
-    generator = torch.Generator().manual_seed(recipe.seed)
-    batches, texts = Batches(material.tokens, recipe.seed + 3), []
-    for first in range(0, recipe.num_samples, SAMPLE_ROWS):
-        count = min(SAMPLE_ROWS, recipe.num_samples - first)
-        openings = batches.rows(first, count, OPENING)
-        texts.append(
-            write_texts(
-                target,
-                openings,
-                length=recipe.sample_length,
-                temperatures=TEMPERATURES,
-                generator=generator,
+    if not kept.exists():
+        generator = torch.Generator().manual_seed(recipe.seed)
+        batches, texts = Batches(material.tokens, recipe.seed + 3), []
+        for first in range(0, recipe.num_samples, SAMPLE_ROWS):
+            count = min(SAMPLE_ROWS, recipe.num_samples - first)
+            texts.append(
+                write_texts(
+                    target,
+                    batches.rows(first, count, OPENING),
+                    length=recipe.sample_length,
+                    temperatures=TEMPERATURES,
+                    generator=generator,
+                )
             )
-        )
-        _log(f"samples: {first + count}/{recipe.num_samples}")
-    samples = torch.cat(texts)
-    _save_array(kept, samples.numpy().astype(np.uint16))
-    return samples
+            _log(f"samples: {first + count}/{recipe.num_samples}")
+        _save_array(kept, torch.cat(texts).numpy().astype(np.uint16))
+    return torch.from_numpy(np.load(kept).astype(np.int64))
 
 
 def _save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
