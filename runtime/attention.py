@@ -9,7 +9,7 @@ makes one, and find the bits among the keyword arguments that models hand down u
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,21 +30,12 @@ CHOICES = ("auto", "tree", *MASKED)
 """What a person may ask for."""
 
 
-class Visibility(Protocol):
-    """Says to one implementation of attention what rows see."""
+def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMask | PackedBits:
+    """What says to the implementation that `config` names what rows see.
 
-    name: str
-    """What documents call the implementation."""
-
-    def arguments(self, num_rows: int, length: int, visible: Tensor | None) -> dict[str, Any]:
-        """Keyword arguments of the model for a pass of `num_rows` rows behind `length`.
-
-        visible  as for `LanguageModel.forward`
-        """
-
-
-def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> Visibility:
-    """The visibility for the implementation that `config` names, one of `MASKED` or `TREE`."""
+    Its `name` is what documents call the implementation; its `arguments` are keyword arguments of
+    the model, for a pass of `num_rows` rows behind `length`, `visible` as for `LanguageModel`.
+    """
     implementation: str = config._attn_implementation
     if implementation == TREE:
         return PackedBits(device, dtype, head_size(config))
@@ -55,9 +46,7 @@ class DenseMask:
     """A mask over all rows, for the implementations in `MASKED`."""
 
     def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
-        self.name = name
-        self._device = device
-        self._dtype = dtype
+        self.name, self._device, self._dtype = name, device, dtype
 
     def arguments(self, num_rows: int, length: int, visible: Tensor | None) -> dict[str, Any]:
         return {"attention_mask": self._mask(num_rows, length, visible)}
@@ -65,17 +54,15 @@ class DenseMask:
     def _mask(self, num_rows: int, length: int, visible: Tensor | None) -> Tensor | None:
         """[1, 1, n, length + n], bool for sdpa, additive for eager; None where transformers'
         own causal mask is right and needs no tensor at all."""
-        if visible is None:
-            if self.name == "sdpa" and (num_rows == 1 or length == 0):
-                return None
-            mask = torch.ones(
-                (num_rows, length + num_rows), dtype=torch.bool, device=self._device
-            ).tril_(length)
-        elif visible.shape[1] == length + num_rows:
-            mask = visible
-        else:
+        if visible is None and self.name == "sdpa" and (num_rows == 1 or length == 0):
+            return None
+        mask = visible
+        if mask is None or mask.shape[1] < length + num_rows:
             mask = torch.ones((num_rows, length + num_rows), dtype=torch.bool, device=self._device)
-            mask[:, -visible.shape[1] :] = visible
+            if visible is None:
+                mask.tril_(length)
+            else:
+                mask[:, -visible.shape[1] :] = visible
         if self.name == "eager":
             hidden = torch.finfo(self._dtype).min
             mask = torch.zeros_like(mask, dtype=self._dtype).masked_fill_(~mask, hidden)
@@ -86,15 +73,14 @@ class DenseMask:
 class TokenTree:
     """The tree that the rows of a pass see, in tensors on the device: no launch waits for the host.
 
-    The n new rows are the last of the t rows of a tree; before these lies the prefix.
+    prefix_lengths  int32 [1]  rows of prefix, which every new row sees
+    num_rows        int32 [1]  t: the n new rows are the last of the t rows of the tree
+    bits            int32 [1, n, ceil(t / 32)]  bit j % 32 of word j // 32: row i sees the tree's j
     """
 
     prefix_lengths: Tensor
-    """int32 [1]: rows of prefix, which every new row sees."""
     num_rows: Tensor
-    """int32 [1]: t."""
     bits: Tensor
-    """int32 [1, n, ceil(t / 32)]: bit j % 32 of word j // 32: new row i sees row j of the tree."""
 
 
 class PackedBits:

@@ -99,11 +99,11 @@ class Decoder:
         Raises PlannerError for an empty or batched prompt, tokens outside the vocabulary, stop
         tokens that are none, a text longer than the models' positions, max_new_tokens < 1.
         """
-        run = self._start(input_ids, max_new_tokens, seed, stop_tokens)
-        for tokens in run.decode():
+        run, steps = self._start(input_ids, max_new_tokens, seed, stop_tokens)
+        for tokens in steps:
             if on_tokens is not None:
                 on_tokens(tokens)
-        report = report_of(self.plan, (self.target, self.draft), [run.result()], seed=seed)
+        report = report_of(self.plan, (self.target, self.draft), [run], seed=seed)
         return Generation(tokens=list(run.tokens), report=report)
 
     def stream(
@@ -115,7 +115,7 @@ class Decoder:
         stop_tokens: Sequence[int] | None = None,
     ) -> Iterator[list[int]]:
         """The same continuation as `generate`'s, step by step.  Checks its arguments at once."""
-        return self._start(input_ids, max_new_tokens, seed, stop_tokens).decode()
+        return self._start(input_ids, max_new_tokens, seed, stop_tokens)[1]
 
     def _start(
         self,
@@ -123,58 +123,46 @@ class Decoder:
         max_new_tokens: int,
         seed: int,
         stop_tokens: Sequence[int] | None,
-    ) -> _Decoding:
+    ) -> tuple[Run, Iterator[list[int]]]:
+        """One prompt under way: what is recorded of it, and its steps' new tokens."""
         prompt = self._checked(input_ids, max_new_tokens)
         stop = checked_stop_tokens(self.target.stop_tokens if stop_tokens is None else stop_tokens)
         rng = seeded_source(seed, self.target.device)
-        return _Decoding(self, prompt, max_new_tokens, stop, rng)
+        run = Run(num_prompt_tokens=len(prompt))
+        return run, self._steps(run, prompt, max_new_tokens, stop, rng)
+
+    def _steps(
+        self, run: Run, prompt: list[int], limit: int, stop: frozenset[int], rng: Source
+    ) -> Iterator[list[int]]:
+        """Step until a stop token or the limit."""
+        policy = self.plan.policy()
+        session = Session(
+            self.target,
+            self.draft,
+            verifier=VERIFIERS[self.plan.verifier],
+            sampling=self.plan.sampling,
+            rng=rng,
+            capacity=len(prompt) + limit + policy.num_nodes,
+            score=self.score,
+            timed=self.timed,
+        )
+        run.prefill_ms = session.prefill(prompt)
+        ended = False
+        while not ended and len(run.tokens) < limit:
+            start = perf_counter()
+            step = session.step(policy, max_tokens=limit - len(run.tokens))
+            new, ended = _until_stop(step.tokens, stop)
+            run.tokens.extend(new)
+            run.steps.append(step)
+            run.tokens_by_step.append(len(new))
+            run.step_ms.append(1e3 * (perf_counter() - start))
+            yield new
 
     def _checked(self, input_ids: Sequence[int] | Tensor, max_new_tokens: int) -> list[int]:
         prompt = checked_prompt(input_ids, self.target.vocab_size)
         models = [model for model in (self.target, self.draft) if model is not None]
         check_length(len(prompt), max_new_tokens, models)
         return prompt
-
-
-class _Decoding:
-    """One prompt under way."""
-
-    def __init__(
-        self, decoder: Decoder, prompt: list[int], limit: int, stop: frozenset[int], rng: Source
-    ) -> None:
-        self.tokens: list[int] = []
-        self._prompt = prompt
-        self._limit = limit
-        self._stop = stop
-        self._policy = decoder.plan.policy()
-        self._session = Session(
-            decoder.target,
-            decoder.draft,
-            verifier=VERIFIERS[decoder.plan.verifier],
-            sampling=decoder.plan.sampling,
-            rng=rng,
-            capacity=len(prompt) + limit + self._policy.num_nodes,
-            score=decoder.score,
-            timed=decoder.timed,
-        )
-        self._run = Run(num_prompt_tokens=len(prompt))
-
-    def decode(self) -> Iterator[list[int]]:
-        """Step until a stop token or the limit; yields each step's new tokens."""
-        self._run.prefill_ms = self._session.prefill(self._prompt)
-        ended = False
-        while not ended and len(self.tokens) < self._limit:
-            left = self._limit - len(self.tokens)
-            start = perf_counter()
-            step = self._session.step(self._policy, max_tokens=left)
-            new, ended = _until_stop(step.tokens, self._stop)
-            self.tokens.extend(new)
-            self._run.record(step, len(new), 1e3 * (perf_counter() - start))
-            yield new
-
-    def result(self) -> Run:
-        self._run.tokens = list(self.tokens)
-        return self._run
 
 
 def decode_prompts(
@@ -201,20 +189,21 @@ def decode_prompts(
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
     """
     decoder = Decoder.from_plan(plan, target, draft)
-    decoders = [decoder, *([_autoregressive(decoder)] if baseline else [])]
+    decoders = [decoder]
+    if baseline:
+        alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})
+        decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
     checked = _checked_prompts(decoder, prompts, max_new_tokens)
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:
-        warm_up = each._start(checked[0], min(WARM_UP_TOKENS, max_new_tokens), seed, stop_tokens)
-        list(warm_up.decode())
+        few = min(WARM_UP_TOKENS, max_new_tokens)
+        list(each.stream(checked[0], max_new_tokens=few, seed=seed, stop_tokens=stop_tokens))
     for index, prompt in enumerate(checked):
-        order = range(len(decoders)) if index % 2 == 0 else reversed(range(len(decoders)))
-        for which in order:
-            state = decoders[which]._start(
-                prompt, max_new_tokens, prompt_seed(seed, index), stop_tokens
-            )
-            list(state.decode())
-            runs[which].append(state.result())
+        for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
+            own_seed = prompt_seed(seed, index)
+            run, steps = decoders[which]._start(prompt, max_new_tokens, own_seed, stop_tokens)
+            list(steps)
+            runs[which].append(run)
         if progress is not None:
             progress(index + 1, len(checked))
     return report_of(
@@ -258,15 +247,6 @@ def _score(plan: Plan, draft: LanguageModel, folder: Path) -> Score | None:
 
     head = load_head(folder / file.file, draft.info, plan.sampling, sha256=file.sha256)
     return head.to(draft.device).scores
-
-
-def _autoregressive(decoder: Decoder) -> Decoder:
-    plan = Plan(
-        drafting=TreeDrafting(parents=[-1]),
-        verifier=decoder.plan.verifier,
-        sampling=decoder.plan.sampling,
-    )
-    return Decoder(plan, decoder.target, None, timed=decoder.timed)
 
 
 def _until_stop(tokens: Sequence[int], stop: frozenset[int]) -> tuple[list[int], bool]:

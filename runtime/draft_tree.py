@@ -50,10 +50,6 @@ class Room:
         self.parents, self.depths = np.pad(self.parents, more), np.pad(self.depths, more)
         self.ancestors, self.places = np.pad(self.ancestors, more), np.pad(self.places, more)
 
-    def make_for_drawn(self, capacity: int) -> None:
-        """Room for so many drawn tokens; what is there stays."""
-        self.keep_drawn(torch.nn.functional.pad(self.drawn, (0, capacity - len(self.drawn))))
-
     def keep_drawn(self, drawn: Tensor) -> None:
         """Take `drawn` for the drawn tokens; on the host, where numpy's calls are the shorter ones,
         it is also seen as an array of the same memory."""
@@ -64,7 +60,7 @@ class Room:
         """Write tokens int64 [any] behind the first `start` drawn ones."""
         end = start + len(tokens)
         if end > len(self.drawn):
-            self.make_for_drawn(2 * end)
+            self.keep_drawn(torch.nn.functional.pad(self.drawn, (0, 2 * end - len(self.drawn))))
         if self.host_drawn is None:
             self.drawn[start:end] = tokens
         else:
@@ -81,8 +77,7 @@ class Room:
 
     def to_device(self, array: np.ndarray) -> Tensor:
         """The array as a tensor there."""
-        whole = torch.from_numpy(np.ascontiguousarray(array))
-        return whole.to(self.device, non_blocking=True)
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
 
 
 class DraftTree:

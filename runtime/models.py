@@ -6,6 +6,7 @@ import json
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -19,36 +20,16 @@ from .language_model import LanguageModel
 from .probe import check_tree_passes
 
 TESTED_FAMILIES = (
-    "gemma",
-    "gemma2",
-    "gemma3_text",
-    "gpt2",
-    "gpt_neox",
-    "llama",
-    "mistral",
-    "olmo2",
-    "phi3",
-    "qwen2",
-    "qwen3",
-)
+    "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "llama", "mistral", "olmo2", "phi3",
+    "qwen2", "qwen3",
+)  # fmt: skip
 """Model types that the tests hold against plain passes; others are probed when they are wrapped."""
 
 SHAPE_FIELDS = (
-    "model_type",
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "hidden_act",
-    "rms_norm_eps",
-    "rope_theta",
-    "rope_parameters",
-    "sliding_window",
-    "layer_types",
-)
+    "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+    "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps",
+    "rope_theta", "rope_parameters", "sliding_window", "layer_types",
+)  # fmt: skip
 """Entries of a configuration that change what its weights compute."""
 
 SAMPLES_PER_WEIGHT = 64
@@ -93,7 +74,16 @@ class HuggingFaceModel:
     @property
     def info(self) -> ModelInfo:
         if self._info is None:
-            self._info = _describe(self.module, self._config, self.name, self.max_positions)
+            self._info = ModelInfo(
+                name=self.name,
+                fingerprint=fingerprint(self.module, self._config),
+                num_parameters=sum(weight.numel() for weight in self.module.parameters()),
+                vocab_size=self.vocab_size,
+                max_positions=self.max_positions,
+                hidden_size=getattr(self._config, "hidden_size", None),
+                num_layers=self._num_layers,
+                inflated_from=getattr(self.module.config, "inflated_from", None),
+            )
         return self._info
 
     def new_cache(self, capacity: int) -> TreeCache:
@@ -201,22 +191,7 @@ def _max_positions(config: Any) -> int:
 def _stop_tokens(model: PreTrainedModel) -> tuple[int, ...]:
     settings = getattr(model, "generation_config", None)
     stop = getattr(settings, "eos_token_id", None)
-    if stop is None:
-        return ()
-    return tuple(stop) if isinstance(stop, (list, tuple)) else (int(stop),)
-
-
-def _describe(model: PreTrainedModel, config: Any, name: str, max_positions: int) -> ModelInfo:
-    return ModelInfo(
-        name=name,
-        fingerprint=fingerprint(model, config),
-        num_parameters=sum(weight.numel() for weight in model.parameters()),
-        vocab_size=int(config.vocab_size),
-        max_positions=max_positions,
-        hidden_size=getattr(config, "hidden_size", None),
-        num_layers=int(config.num_hidden_layers),
-        inflated_from=getattr(model.config, "inflated_from", None),
-    )
+    return () if stop is None else tuple(np.atleast_1d(stop).tolist())
 
 
 @torch.inference_mode()
@@ -232,6 +207,6 @@ def fingerprint(model: nn.Module, config: Any) -> str:
     for weight_name, weight in sorted(model.named_parameters()):
         digest.update(f"{weight_name}{tuple(weight.shape)}".encode())
         step = max(1, weight.numel() // SAMPLES_PER_WEIGHT)
-        flat = weight.detach().view(-1) if weight.is_contiguous() else weight.detach().reshape(-1)
+        flat = weight.detach().reshape(-1)
         digest.update(flat[::step][:SAMPLES_PER_WEIGHT].float().cpu().numpy().tobytes())
     return digest.hexdigest()

@@ -34,11 +34,6 @@ class Run:
     step_ms: list[float] = field(default_factory=list)
     """Wall time of each step, bookkeeping included."""
 
-    def record(self, step: StepRecord, num_tokens: int, ms: float) -> None:
-        self.steps.append(step)
-        self.tokens_by_step.append(num_tokens)
-        self.step_ms.append(ms)
-
     @property
     def decode_ms(self) -> float:
         return sum(self.step_ms)
@@ -71,7 +66,16 @@ def report_of(
         draft=None if draft is None else draft.info,
         measured=_measured(runs),
         baseline=None if baseline is None else _baseline(runs, baseline),
-        continuations=[_continuation(run, to_text) for run in runs],
+        continuations=[
+            Continuation(
+                num_prompt_tokens=run.num_prompt_tokens,
+                tokens=run.tokens,
+                text=None if to_text is None else to_text(run.tokens),
+                tokens_by_step=run.tokens_by_step,
+                decode_ms=run.decode_ms,
+            )
+            for run in runs
+        ],
     )
 
 
@@ -125,16 +129,6 @@ def speedup(runs: Sequence[Run], baseline: Sequence[Run]) -> Estimate:
     tail = (1 - COVERAGE) / 2
     low, high = np.quantile(ratios, [tail, 1 - tail])
     return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))
-
-
-def _continuation(run: Run, to_text: Callable[[list[int]], str] | None) -> Continuation:
-    return Continuation(
-        num_prompt_tokens=run.num_prompt_tokens,
-        tokens=run.tokens,
-        text=None if to_text is None else to_text(run.tokens),
-        tokens_by_step=run.tokens_by_step,
-        decode_ms=run.decode_ms,
-    )
 
 
 def _ms_per_token(runs: Sequence[Run]) -> float:

@@ -29,28 +29,30 @@ Score = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class StepRecord:
-    """The record of one draft-and-verify round: what it did, and how long each part took."""
+    """The record of one draft-and-verify round: what it did, and how long each part took.
+
+    tokens     emitted: the accepted path, then the bonus token
+    path       accepted nodes, without the root, as the policy numbers them
+    ranks      theirs
+    num_nodes  verified, root included
+    depth      levels below the root
+    widths     nodes expanded by each draft pass
+    draft_ms   each draft pass with the sampling of the children
+    grow_ms    deciding what to draft, and building the tree
+    verify_ms  the target's pass, up to its distributions
+    accept_ms  acceptance walk and cache keeping
+    """
 
     tokens: tuple[int, ...]
-    """Emitted: the accepted path, then the bonus token."""
     path: tuple[int, ...]
-    """Accepted nodes, without the root, as the policy numbers them."""
     ranks: tuple[int, ...]
-    """Their ranks."""
     num_nodes: int
-    """Verified, root included."""
     depth: int
-    """Levels below the root."""
     widths: tuple[int, ...]
-    """Nodes expanded by each draft pass."""
     draft_ms: tuple[float, ...]
-    """Each draft pass with the sampling of the children."""
     grow_ms: float
-    """Deciding what to draft, and building the tree."""
     verify_ms: float
-    """The target's pass, up to its distributions."""
     accept_ms: float
-    """Acceptance walk and cache keeping."""
     total_ms: float
 
 
@@ -87,8 +89,7 @@ class Session:
         self.rng = rng
         self.tokens: list[int] = []
         self.max_positions = min(m.max_positions for m in (target, draft) if m is not None)
-        self._sampling = sampling
-        self._draft_sampling = sampling.of_draft
+        self._sampling, self._draft_sampling = sampling, sampling.of_draft
         self._target_cache = target.new_cache(capacity)
         self._draft_cache = None if draft is None else draft.new_cache(capacity)
         self.score = score

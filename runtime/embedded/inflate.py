@@ -39,6 +39,19 @@ __all__ = ["SHAPES", "Shape", "inflate"]
 NOISE = 0.5  # of the size of the weights that it is added to
 IDLE_WRITES = 0.25  # size of what added layers write with, relative to a layer that was there
 
+PLACES = {
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+    "attention_norm": "input_layernorm",
+    "mlp_norm": "post_attention_layernorm",
+}
+"""Modules of a layer."""
+
 
 def inflate(
     model: LlamaForCausalLM,
@@ -68,19 +81,19 @@ def inflate(
     small = Shape.of(model.config)
     _check_sizes(small, like)
     large = _empty(model.config, small, like, dtype=dtype, device=device)
-    maker = _Maker(
-        copies=like.hidden // small.hidden,
-        generator=torch.Generator(device).manual_seed(seed),
-        device=torch.device(device),
-        dtype=dtype,
-    )
+    maker = _Maker(small, like, torch.Generator(device).manual_seed(seed), dtype)
     with torch.no_grad():
-        _fill_ends(large, model, maker)
-        home = {_place(i, small, like): i for i in range(small.layers)}
+        embedding, norm, head = model.model.embed_tokens, model.model.norm, model.lm_head
+        wide = maker.repeated(maker.read(embedding).T).T.contiguous()
+        large.model.embed_tokens.weight = nn.Parameter(wide, requires_grad=False)
+        large.model.norm.weight = maker.repeated(maker.read(norm))
+        large.lm_head.weight = maker.reader(maker.read(head))
+        # The small model's layers are evenly spread, the last one last.
+        home = {(i + 1) * like.layers // small.layers - 1: i for i in range(small.layers)}
         for index, layer in enumerate(large.model.layers):
             make = _kept_part if index in home else _idle_part
             nearest = model.model.layers[home.get(index, index % small.layers)]
-            _fill_layer(layer, make(nearest, small, like, maker), like, maker)
+            _fill_layer(layer, make(nearest, maker), maker)
     return large.eval()
 
 
@@ -88,22 +101,14 @@ def inflate(
 class _Part:
     """A layer in the small width, and which of its heads and units each large one copies.
 
-    q, k, v, gate, up  float32 [outputs, D];   o, down  float32 [D, inputs];   norms  float32 [D]
-    head_dim             length of the heads of q, k and v
-    head_of, kv_of       int64 [heads'], [kv_heads']; the head that each large one copies
-    unit_of              int64 [intermediate']; likewise for MLP units
-    o_noise, down_noise  standard deviation of the noise in the columns of o and down
+    weights     float32, by name of `PLACES`: q, k, v, gate, up [outputs, D]; o, down [D, inputs];
+                norms [D]
+    head_dim    length of the heads of q, k and v
+    head_of, kv_of, unit_of  int64 [heads'], [kv_heads'], [intermediate'], of attention and MLP
+    o_noise, down_noise      standard deviation of the noise in the columns of o and down
     """
 
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    o: Tensor
-    gate: Tensor
-    up: Tensor
-    down: Tensor
-    attention_norm: Tensor
-    mlp_norm: Tensor
+    weights: dict[str, Tensor]
     head_dim: int
     head_of: Tensor
     kv_of: Tensor
@@ -114,48 +119,58 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes large matrices out of small ones; `copies` is m."""
+    """Makes matrices of the shape `like` out of small ones, on the generator's device."""
 
-    copies: int
+    small: Shape
+    like: Shape
     generator: torch.Generator
-    device: torch.device
     dtype: torch.dtype
 
     def repeated(self, weight: Tensor) -> nn.Parameter:
         """Rows for every copy of the stream: [D, ...] -> [m D, ...]."""
-        return self._parameter(weight.repeat(self.copies, *[1] * (weight.ndim - 1)))
+        copies = self.like.hidden // self.small.hidden
+        return self._parameter(weight.repeat(copies, *[1] * (weight.ndim - 1)))
 
     def reader(self, weight: Tensor) -> nn.Parameter:
         """[outputs, D] -> [outputs, m D]: the weight's m-th part plus noise that sums to zero."""
         outputs, width = weight.shape
-        extra = self.normal(outputs, self.copies, width).mul_(NOISE * _size(weight))
+        copies = self.like.hidden // width
+        extra = self.normal(outputs, copies, width).mul_(NOISE * _size(weight))
         extra -= extra.mean(1, keepdim=True)
-        return self._parameter(((extra + weight[:, None]) / self.copies).flatten(1))
+        return self._parameter(((extra + weight[:, None]) / copies).flatten(1))
 
     def writer(self, weight: Tensor, owner: Tensor, noise: float) -> nn.Parameter:
         """[D, inputs] -> [m D, len(owner)]; column i is a share of weight[:, owner[i]]."""
         count = torch.bincount(owner, minlength=weight.shape[1])
         extra = self.normal(weight.shape[0], len(owner)).mul_(noise)
-        mean = self._sums(extra, owner, weight) / count
+        mean = _sums(extra, owner, weight) / count
         return self.repeated((weight / count - mean)[:, owner] + extra)
 
-    def _sums(self, extra: Tensor, owner: Tensor, like: Tensor) -> Tensor:
-        """The columns of `extra` that belong to each column of `like`, added up.
-
-        A GPU's `index_add_` does so in any order: rounded otherwise, the weights of two runs would
-        be those of two models.
-        """
-        sums = torch.zeros_like(like)
-        if sums.device.type == "cpu":
-            return sums.index_add_(1, owner, extra)
-        sums.T.index_put_((owner,), extra.T, accumulate=True)
-        return sums
+    def read(self, module: nn.Module) -> Tensor:
+        return cast(Tensor, module.weight).detach().to(self.generator.device, torch.float32)
 
     def normal(self, *size: int) -> Tensor:
-        return torch.randn(*size, generator=self.generator, device=self.device)
+        return torch.randn(*size, generator=self.generator, device=self.generator.device)
+
+    def count(self, end: int) -> Tensor:
+        """0, 1, ... below `end`: int64 [end]."""
+        return torch.arange(end, device=self.generator.device)
 
     def _parameter(self, weight: Tensor) -> nn.Parameter:
-        return nn.Parameter(weight.to(self.device, self.dtype), requires_grad=False)
+        return nn.Parameter(weight.to(self.generator.device, self.dtype), requires_grad=False)
+
+
+def _sums(extra: Tensor, owner: Tensor, like: Tensor) -> Tensor:
+    """The columns of `extra` that belong to each column of `like`, added up.
+
+    A GPU's `index_add_` does so in any order: rounded otherwise, the weights of two runs would
+    be those of two models.
+    """
+    sums = torch.zeros_like(like)
+    if sums.device.type == "cpu":
+        return sums.index_add_(1, owner, extra)
+    sums.T.index_put_((owner,), extra.T, accumulate=True)
+    return sums
 
 
 def _check_kind(config: LlamaConfig) -> None:
@@ -186,7 +201,9 @@ def _check_sizes(small: Shape, like: Shape) -> None:
                 f"got {name}={got} to inflate to, expected at least the model's {least}; "
                 "take a larger shape"
             )
-    needed = small.kv_heads * _kv_copies(small, like)
+    # Each of the small model's kv heads needs so many of the large one's to seat its queries.
+    copies = -(-(small.heads // small.kv_heads) // (like.heads // like.kv_heads))
+    needed = small.kv_heads * copies
     if like.kv_heads < needed:
         raise PlannerError(
             f"got heads={like.heads} and kv_heads={like.kv_heads} to inflate to, expected at least "
@@ -198,11 +215,6 @@ def _check_sizes(small: Shape, like: Shape) -> None:
             "an even number of heads and 2 units or more, as added layers cancel in pairs; take "
             f"heads={like.heads + like.heads % 2} or keep layers={small.layers}"
         )
-
-
-def _kv_copies(small: Shape, like: Shape) -> int:
-    """How many of the large model's kv heads one of the small model's needs to seat its queries."""
-    return -(-(small.heads // small.kv_heads) // (like.heads // like.kv_heads))
 
 
 def _empty(
@@ -227,95 +239,70 @@ def _empty(
     return large
 
 
-def _fill_ends(large: LlamaForCausalLM, model: LlamaForCausalLM, maker: _Maker) -> None:
-    """Embedding, final norm and head."""
-    embedding = _float(model.model.embed_tokens, maker)
-    head = _float(model.lm_head, maker)
-    large.model.embed_tokens.weight = nn.Parameter(
-        maker.repeated(embedding.T).T.contiguous(), requires_grad=False
-    )
-    large.model.norm.weight = maker.repeated(_float(model.model.norm, maker))
-    large.lm_head.weight = maker.reader(head)
-
-
-def _place(index: int, small: Shape, like: Shape) -> int:
-    """Where the small model's layer `index` goes: evenly spread, the last one last."""
-    return (index + 1) * like.layers // small.layers - 1
-
-
-def _kept_part(layer: LlamaDecoderLayer, small: Shape, like: Shape, maker: _Maker) -> _Part:
+def _kept_part(layer: LlamaDecoderLayer, maker: _Maker) -> _Part:
     """A layer of the small model, its heads and units shared out over the large one's."""
-    weights = _weights(layer, maker)
+    small, like, weights = maker.small, maker.like, _weights(layer, maker)
     group, like_group = small.heads // small.kv_heads, like.heads // like.kv_heads
-    kv = torch.arange(like.kv_heads, device=maker.device)
+    kv = maker.count(like.kv_heads)
     kv_of, copy_of = kv % small.kv_heads, kv // small.kv_heads
-    seats = torch.arange(like_group, device=maker.device)
-    head_of = kv_of[:, None] * group + (copy_of[:, None] * like_group + seats) % group
+    seats = copy_of[:, None] * like_group + maker.count(like_group)
     columns = like.heads * like.head_dim / (small.heads * small.head_dim)
-    units = torch.arange(like.intermediate, device=maker.device) % small.intermediate
     return _Part(
-        **weights,
+        weights,
         head_dim=small.head_dim,
-        head_of=head_of.flatten(),
+        head_of=(kv_of[:, None] * group + seats % group).flatten(),
         kv_of=kv_of,
-        unit_of=units,
+        unit_of=maker.count(like.intermediate) % small.intermediate,
         o_noise=NOISE * _size(weights["o"]) / columns,
         down_noise=NOISE * _size(weights["down"]) * small.intermediate / like.intermediate,
     )
 
 
-def _idle_part(layer: LlamaDecoderLayer, small: Shape, like: Shape, maker: _Maker) -> _Part:
+def _idle_part(layer: LlamaDecoderLayer, maker: _Maker) -> _Part:
     """A layer that adds nothing: random heads and units, in copies whose columns sum to zero."""
-    weights = _weights(layer, maker)
-    head_of = torch.arange(like.heads, device=maker.device) // 2
-    kv_of = torch.arange(like.kv_heads, device=maker.device)
+    like, weights = maker.like, _weights(layer, maker)
+    o_noise, down_noise = (IDLE_WRITES * _size(weights[name]) for name in ("o", "down"))
+    kv_of = maker.count(like.kv_heads)
     if like.heads // like.kv_heads % 2:  # a pair may sit in two groups: let those be copies
         kv_of = kv_of // 2
     num_units = like.intermediate // 2
-    outputs = {
-        "q": like.heads // 2 * like.head_dim,
-        "k": (int(kv_of[-1]) + 1) * like.head_dim,
-        "v": (int(kv_of[-1]) + 1) * like.head_dim,
-        "gate": num_units,
-        "up": num_units,
-    }
-    random = {
-        name: maker.normal(count, small.hidden) * _size(weights[name])
-        for name, count in outputs.items()
-    }
-    nothing = {
-        "o": torch.zeros(small.hidden, outputs["q"], device=maker.device),
-        "down": torch.zeros(small.hidden, num_units, device=maker.device),
-    }
+    num_q, num_kv = like.heads // 2 * like.head_dim, (int(kv_of[-1]) + 1) * like.head_dim
+    sizes = {"q": num_q, "k": num_kv, "v": num_kv, "gate": num_units, "up": num_units}
+    for name, size in sizes.items():
+        weights[name] = maker.normal(size, maker.small.hidden) * _size(weights[name])
+    weights["o"] = weights["o"].new_zeros(maker.small.hidden, num_q)
+    weights["down"] = weights["down"].new_zeros(maker.small.hidden, num_units)
     return _Part(
-        **(weights | random | nothing),
+        weights,
         head_dim=like.head_dim,
-        head_of=head_of,
+        head_of=maker.count(like.heads) // 2,
         kv_of=kv_of,
-        unit_of=torch.arange(like.intermediate, device=maker.device) % num_units,
-        o_noise=IDLE_WRITES * _size(weights["o"]),
-        down_noise=IDLE_WRITES * _size(weights["down"]),
+        unit_of=maker.count(like.intermediate) % num_units,
+        o_noise=o_noise,
+        down_noise=down_noise,
     )
 
 
-def _fill_layer(layer: LlamaDecoderLayer, part: _Part, like: Shape, maker: _Maker) -> None:
+def _fill_layer(layer: LlamaDecoderLayer, part: _Part, maker: _Maker) -> None:
     """Set the weights of a large layer to those that compute `part`."""
-    growth = like.head_dim // part.head_dim
-    value_slots = torch.arange(like.head_dim, device=maker.device) % part.head_dim
-    q = _spread(part.q * math.sqrt(growth), part.head_of, part.head_dim, growth)
-    k = _spread(part.k, part.kv_of, part.head_dim, growth)
-    v = part.kv_of[:, None] * part.head_dim + value_slots
-    columns = part.head_of[:, None] * part.head_dim + value_slots
-    attention, mlp = layer.self_attn, layer.mlp
-    attention.q_proj.weight = maker.reader(q)
-    attention.k_proj.weight = maker.reader(k)
-    attention.v_proj.weight = maker.reader(part.v[v.flatten()])
-    attention.o_proj.weight = maker.writer(part.o, columns.flatten(), part.o_noise)
-    mlp.gate_proj.weight = maker.reader(part.gate[part.unit_of])
-    mlp.up_proj.weight = maker.reader(part.up[part.unit_of])
-    mlp.down_proj.weight = maker.writer(part.down, part.unit_of, part.down_noise)
-    layer.input_layernorm.weight = maker.repeated(part.attention_norm)
-    layer.post_attention_layernorm.weight = maker.repeated(part.mlp_norm)
+    small, growth = part.weights, maker.like.head_dim // part.head_dim
+    value_slots = maker.count(maker.like.head_dim) % part.head_dim
+    of_values = (part.kv_of[:, None] * part.head_dim + value_slots).flatten()
+    columns = (part.head_of[:, None] * part.head_dim + value_slots).flatten()
+    q = _spread(small["q"] * math.sqrt(growth), part.head_of, part.head_dim, growth)
+    made = {
+        "q": maker.reader(q),
+        "k": maker.reader(_spread(small["k"], part.kv_of, part.head_dim, growth)),
+        "v": maker.reader(small["v"][of_values]),
+        "o": maker.writer(small["o"], columns, part.o_noise),
+        "gate": maker.reader(small["gate"][part.unit_of]),
+        "up": maker.reader(small["up"][part.unit_of]),
+        "down": maker.writer(small["down"], part.unit_of, part.down_noise),
+        "attention_norm": maker.repeated(small["attention_norm"]),
+        "mlp_norm": maker.repeated(small["mlp_norm"]),
+    }
+    for name, weight in made.items():
+        layer.get_submodule(PLACES[name]).weight = weight
 
 
 def _spread(weight: Tensor, head_of: Tensor, head_dim: int, growth: int) -> Tensor:
@@ -330,23 +317,7 @@ def _spread(weight: Tensor, head_of: Tensor, head_dim: int, growth: int) -> Tens
 
 
 def _weights(layer: LlamaDecoderLayer, maker: _Maker) -> dict[str, Tensor]:
-    attention, mlp = layer.self_attn, layer.mlp
-    modules = {
-        "q": attention.q_proj,
-        "k": attention.k_proj,
-        "v": attention.v_proj,
-        "o": attention.o_proj,
-        "gate": mlp.gate_proj,
-        "up": mlp.up_proj,
-        "down": mlp.down_proj,
-        "attention_norm": layer.input_layernorm,
-        "mlp_norm": layer.post_attention_layernorm,
-    }
-    return {name: _float(module, maker) for name, module in modules.items()}
-
-
-def _float(module: nn.Module, maker: _Maker) -> Tensor:
-    return cast(Tensor, module.weight).detach().to(maker.device, torch.float32)
+    return {name: maker.read(layer.get_submodule(place)) for name, place in PLACES.items()}
 
 
 def _size(weight: Tensor) -> float:

@@ -154,8 +154,9 @@ def _compared(
 ) -> list[StoppingComparison]:
     """Intervals by the jackknife over prompts, two standard errors to either side; of one prompt
     nothing can be said."""
-    left_out = np.unique(prompts) if len(np.unique(prompts)) > 1 else []
-    weights = [np.ones(len(prompts)), *((prompts != one).astype(float) for one in left_out)]
+    weights = [np.ones(len(prompts))]
+    if len(np.unique(prompts)) > 1:
+        weights += [(prompts != one).astype(float) for one in np.unique(prompts)]
     by_weights = [
         {score: _rates(counts, num_tokens, each) for score, counts in curves.items()}
         for each in weights
@@ -163,7 +164,7 @@ def _compared(
     discarded, verified = by_weights[0]["fixed"]
     compared = []
     for length in COMPARED_LENGTHS:
-        change = {}
+        change: dict[str, Estimate] = {}
         for score in STOPPING_SCORES:
             values = np.array([_change(rates, score, length) for rates in by_weights])
             if len(values) > 2 and np.isfinite(values).all():
