@@ -106,10 +106,6 @@ class TreeCache(Cache):
         return -1
 
     @property
-    def is_compileable(self) -> bool:
-        return False
-
-    @property
     def is_sliding(self) -> list[bool]:
         return [False]
 

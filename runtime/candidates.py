@@ -14,12 +14,14 @@ from planner.policies.policy import FEATURES, SCORE
 
 
 class Seen(NamedTuple):
-    """One draft pass over w nodes, on the host."""
+    """One draft pass over w nodes, on the host.
+
+    drawn     float64 [w, K]  see `drawn_values`
+    features  float64 [w, 4]  the columns of `FEATURES`; NaN in those that are not asked for
+    """
 
     drawn: np.ndarray
-    """float64 [w, K]: see `drawn_values`."""
     features: np.ndarray
-    """float64 [w, 4]: the columns of `FEATURES`; NaN in those that are not asked for."""
 
 
 def shown(
@@ -70,13 +72,9 @@ def features(q: Tensor, columns: Sequence[str], score: Tensor | None = None) -> 
     return torch.stack([_COLUMNS[column](q, score).double() for column in columns], dim=-1)
 
 
-def _score(q: Tensor, score: Tensor | None) -> Tensor:
-    return q.new_full((len(q),), torch.nan) if score is None else score
-
-
 _COLUMNS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
     "max_probability": lambda q, score: q.amax(-1),
     "entropy": lambda q, score: torch.special.entr(q).sum(-1),
     "collision": lambda q, score: q.square().sum(-1),
-    "score": _score,
+    "score": lambda q, score: q.new_full((len(q),), torch.nan) if score is None else score,
 }

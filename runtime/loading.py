@@ -35,11 +35,12 @@ def load_model(
 
     Raises PlannerError in one line when it cannot be found, loaded or served.
     """
-    place = checked_device(device)
-    kind = checked_dtype(dtype)
+    place, kind = checked_device(device), checked_dtype(dtype)
     checked_attention(attention)
     own = attention if attention in MASKED else None
-    model = _loaded(AutoModelForCausalLM, name, dtype=kind, attn_implementation=own)
+    model = _loaded(
+        AutoModelForCausalLM, "causal language model", name, dtype=kind, attn_implementation=own
+    )
     try:
         model = model.to(place)
     except torch.OutOfMemoryError:
@@ -96,7 +97,7 @@ def _served(model: PreTrainedModel, implementation: str, name: str | None) -> Hu
 
 def load_tokenizer(name: str | Path) -> Any:
     """The tokenizer in the folder or hub repository `name`.  Raises PlannerError likewise."""
-    return _loaded(AutoTokenizer, name)
+    return _loaded(AutoTokenizer, "tokenizer", name)
 
 
 def checked_device(device: str) -> torch.device:
@@ -129,22 +130,19 @@ def checked_attention(attention: str) -> str:
     return attention
 
 
-def _loaded(kind: Any, name: str | Path, **settings: Any) -> Any:
-    folder = Path(name)
-    if not folder.is_dir() and (isinstance(name, Path) or str(name).count("/") != 1):
-        looks_local = isinstance(name, Path) or str(name).startswith((".", "/", "~"))
-        if looks_local or str(name).count("/") > 1:
-            raise PlannerError(
-                f"{name}: no such folder; expected a saved model or a hub name like 'owner/name'"
-            )
+def _loaded(kind: Any, word: str, name: str | Path, **settings: Any) -> Any:
+    num_slashes = str(name).count("/")
+    looks_local = num_slashes == 0 and str(name).startswith((".", "~"))
+    no_hub_name = isinstance(name, Path) or num_slashes > 1 or looks_local
+    if no_hub_name and not Path(name).is_dir():
+        raise PlannerError(
+            f"{name}: no such folder; expected a saved model or a hub name like 'owner/name'"
+        )
     try:
         return kind.from_pretrained(name, **settings)
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise PlannerError(
-            f"{name}: cannot be loaded as a {_WORDS[kind.__name__]}; expected a saved model's "
-            f"folder or a hub name that can be reached from here ({reason})"
+            f"{name}: cannot be loaded as a {word}; expected a saved model's folder or a hub name "
+            f"that can be reached from here ({reason})"
         ) from None
-
-
-_WORDS = {"AutoModelForCausalLM": "causal language model", "AutoTokenizer": "tokenizer"}

@@ -50,7 +50,12 @@ class TorchSource:
         """Different tokens: by inversion on a CPU, elsewhere by a race."""
         if probs.device.type == "cpu":
             drawn = by_inversion(probs, self._uniform((len(probs), k), probs.device))
-            return _checked(drawn)
+            if drawn.numel() and int(drawn.min()) < 0:
+                raise PlannerError(
+                    "draft: got probabilities that are no numbers, expected finite ones: its "
+                    "logits overflow; load it in another dtype, such as float32"
+                )
+            return drawn
         if k == 1:
             return self.with_replacement(probs, 1)
         return by_race(probs, self._uniform(probs.shape, probs.device), k)
@@ -64,16 +69,6 @@ class TorchSource:
     def _uniform(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """float64 in [0, 1)."""
         return torch.rand(shape, dtype=torch.float64, device=device, generator=self.generator)
-
-
-def _checked(drawn: Tensor) -> Tensor:
-    """`drawn`, int64.  Raises PlannerError where nothing could be drawn."""
-    if drawn.numel() and int(drawn.min()) < 0:
-        raise PlannerError(
-            "draft: got probabilities that are no numbers, expected finite ones: its logits "
-            "overflow; load it in another dtype, such as float32"
-        )
-    return drawn
 
 
 @source_of.register

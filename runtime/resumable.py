@@ -37,13 +37,11 @@ def take_steps(
     *,
     num_steps: int,
     checkpoint: Checkpoint | None = None,
-    stop_after: int | None = None,
 ) -> list[float]:
     """Train `model` in place, by `num_steps` steps, and leave it ready for evaluation.
 
     step        does the step of that number with the optimizers, and returns its loss
     checkpoint  resumed from, when there is one; written again and again, and at the end
-    stop_after  give up after so many steps, as an interruption would (for the test of resuming)
 
     Returns the loss of every step.  Progress goes to stderr.  Raises PlannerError when a checkpoint
     cannot be written.
@@ -53,8 +51,6 @@ def take_steps(
     model.train()
     with tqdm(total=num_steps, initial=len(losses), unit="step", desc=what) as progress:
         for number in range(len(losses), num_steps):
-            if number == stop_after:
-                break
             losses.append(step(number))
             recent = losses[-SHOWN:]
             progress.set_postfix(loss=f"{sum(recent) / len(recent):.4f}", refresh=False)

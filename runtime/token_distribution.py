@@ -23,24 +23,16 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if sampling.is_greedy:
-        return _one_hot(logits)
+        best = logits.argmax(-1, keepdim=True)
+        return torch.zeros_like(logits).scatter_(-1, best, 1.0)
     if sampling.temperature != 1:
         logits = logits / max(sampling.temperature, LEAST_TEMPERATURE)
     if 0 < sampling.top_k < logits.shape[-1]:
-        logits = _keep_top_k(logits, sampling.top_k)
+        least = logits.topk(sampling.top_k, dim=-1).values[..., -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
     if sampling.top_p < 1:
         logits = _keep_nucleus(logits, sampling.top_p)
     return logits.softmax(-1)
-
-
-def _one_hot(logits: Tensor) -> Tensor:
-    best = logits.argmax(-1, keepdim=True)
-    return torch.zeros_like(logits).scatter_(-1, best, 1.0)
-
-
-def _keep_top_k(logits: Tensor, k: int) -> Tensor:
-    threshold = logits.topk(k, dim=-1).values[..., -1:]
-    return logits.masked_fill(logits < threshold, -torch.inf)
 
 
 def _keep_nucleus(logits: Tensor, mass: float) -> Tensor:

@@ -233,22 +233,31 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path):
     batches = Batches(tokens, seed=1)
     training = Training(TINY, (Phase(9, 2, 16), Phase(4, 1, 50)), 1e-2)
 
-    def run(name: str, stop_after: int | None = None) -> tuple[LlamaForCausalLM, list[float]]:
+    def run(name: str, loss=next_token_loss) -> tuple[LlamaForCausalLM, list[float]]:
         torch.manual_seed(5)
         model = LlamaForCausalLM(training.config(end_id=0))
         losses = fit(
             model,
-            next_token_loss,
+            loss,
             training,
             batch=lambda phase, first, step: batches.rows(first, phase.rows, phase.length + 1),
             checkpoint=Checkpoint(tmp_path / name, every=3),
-            stop_after=stop_after,
         )
         return model, losses
 
+    calls = []
+
+    def interrupted(model, ids):
+        calls.append(ids)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return next_token_loss(model, ids)
+
     whole, losses = run("whole.pt")
-    assert len(run("cut.pt", stop_after=8)[1]) == 8  # the last checkpoint is that of step 6
-    resumed, resumed_losses = run("cut.pt")
+    with pytest.raises(KeyboardInterrupt):
+        run("cut.pt", interrupted)
+    resumed, resumed_losses = run("cut.pt", interrupted)
+    assert len(calls) == 9 + 13 - 6  # on from the last checkpoint, that of step 6
     assert len(losses) == 13
     assert resumed_losses == losses
     for name, weight in whole.state_dict().items():

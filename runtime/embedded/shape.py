@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner import PlannerError
@@ -23,11 +23,11 @@ class Shape:
     intermediate: int
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 1:
+        for name, size in vars(self).items():
+            if size < 1:
                 raise PlannerError(
-                    f"got {field.name}={getattr(self, field.name)} in a model's shape, expected a "
-                    "positive number; give every size as 1 or more"
+                    f"got {name}={size} in a model's shape, expected a positive number; give every "
+                    "size as 1 or more"
                 )
         if self.heads % self.kv_heads:
             raise PlannerError(
@@ -48,15 +48,10 @@ class Shape:
     @classmethod
     def of(cls, config: LlamaConfig) -> Shape:
         """The shape that a `LlamaConfig` describes; its other settings are left aside."""
-        heads = config.num_attention_heads
-        return cls(
-            hidden=config.hidden_size,
-            layers=config.num_hidden_layers,
-            heads=heads,
-            kv_heads=config.num_key_value_heads or heads,
-            head_dim=config.head_dim or config.hidden_size // heads,
-            intermediate=config.intermediate_size,
-        )
+        sizes = {size: getattr(config, name) for size, name in LLAMA_NAMES.items()}
+        sizes["kv_heads"] = sizes["kv_heads"] or sizes["heads"]
+        sizes["head_dim"] = sizes["head_dim"] or sizes["hidden"] // sizes["heads"]
+        return cls(**sizes)
 
     @classmethod
     def parse(cls, text: str) -> Shape:
@@ -87,15 +82,17 @@ class Shape:
 
     def sizes(self) -> dict[str, int]:
         """The same numbers under the names that `LlamaConfig` gives them."""
-        return {
-            "hidden_size": self.hidden,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads,
-            "head_dim": self.head_dim,
-            "intermediate_size": self.intermediate,
-        }
+        return {name: getattr(self, size) for size, name in LLAMA_NAMES.items()}
 
+
+LLAMA_NAMES = {
+    "hidden": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "intermediate": "intermediate_size",
+}
 
 SHAPES = {  # hidden, layers, heads, kv_heads, head_dim, intermediate
     "25M": Shape(512, 8, 8, 4, 64, 1408),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from hashlib import sha256 as digest_of
 from pathlib import Path
 
 import torch
@@ -49,15 +49,19 @@ def load_head(
     """
     path = Path(path)
     data = _read(path)
-    found = digest_of(data).hexdigest()
+    found = hashlib.sha256(data).hexdigest()
     if sha256 is not None and found != sha256:
         raise PlannerError(
             f"{path}: got a file of SHA-256 {found[:12]}, expected {sha256[:12]}, which the plan "
             "was made with; restore that file, or profile and plan again"
         )
     card, head = _parsed(path, data)
-    if draft is not None:
-        _check_draft(path, card, draft)
+    if draft is not None and card.draft.fingerprint != draft.fingerprint:
+        raise PlannerError(
+            f"{path}: got a head trained for {card.draft.name} ({card.draft.fingerprint[:12]}), "
+            f"expected one for {draft.name} ({draft.fingerprint[:12]}); train one for this draft "
+            "with planner train-head"
+        )
     if sampling is not None and card.sampling != sampling:
         raise PlannerError(
             f"{path}: got a head trained for {card.sampling}, expected {sampling}, as decoding "
@@ -73,25 +77,21 @@ def load_card(path: str | Path) -> HeadCard:
 
 def file_sha256(path: str | Path) -> str:
     """SHA-256 of the file at `path`.  Raises PlannerError when it cannot be read."""
-    return digest_of(_read(Path(path))).hexdigest()
+    return hashlib.sha256(_read(Path(path))).hexdigest()
 
 
 def weights_sha256(head: AcceptanceHead) -> str:
     """SHA-256 over names, shapes and bytes of all weights."""
-    return _digest(_weights(head))
+    digest = hashlib.sha256()
+    for name, weight in sorted(_weights(head).items()):
+        digest.update(f"{name}{tuple(weight.shape)}".encode())
+        digest.update(weight.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _weights(head: AcceptanceHead) -> dict[str, Tensor]:
     state = head.state_dict()
     return {name: weight.detach().float().cpu().contiguous() for name, weight in state.items()}
-
-
-def _digest(weights: dict[str, Tensor]) -> str:
-    digest = digest_of()
-    for name, weight in sorted(weights.items()):
-        digest.update(f"{name}{tuple(weight.shape)}".encode())
-        digest.update(weight.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _read(path: Path) -> bytes:
@@ -114,7 +114,9 @@ def _parsed(path: Path, data: bytes) -> tuple[HeadCard, AcceptanceHead]:
             f"{path}: not a valid safetensors file ({error}); the file may be damaged: train the "
             "head again"
         ) from None
-    metadata = _metadata(data)
+    # Eight bytes of length, then a JSON header of that length.
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    metadata = header.get("__metadata__") or {}
     if KEY not in metadata:
         raise PlannerError(
             f"{path}: got a safetensors file of something else, expected an acceptance head, made "
@@ -130,12 +132,6 @@ def _parsed(path: Path, data: bytes) -> tuple[HeadCard, AcceptanceHead]:
     return card, _restored(path, card, weights)
 
 
-def _metadata(data: bytes) -> dict[str, str]:
-    """Of a valid safetensors file: eight bytes of length, then a JSON header of that length."""
-    length = int.from_bytes(data[:8], "little")
-    return json.loads(data[8 : 8 + length]).get("__metadata__") or {}
-
-
 def _restored(path: Path, card: HeadCard, weights: dict[str, Tensor]) -> AcceptanceHead:
     head = AcceptanceHead(card.shape, reject_weight=card.training.reject_weight)
     expected = {name: tuple(weight.shape) for name, weight in head.state_dict().items()}
@@ -148,19 +144,10 @@ def _restored(path: Path, card: HeadCard, weights: dict[str, Tensor]) -> Accepta
         )
     if any(weight.dtype != torch.float32 for weight in weights.values()):
         raise PlannerError(f"{path}: got weights of several precisions, expected float32")
-    if _digest(weights) != card.weights_sha256:
+    head.load_state_dict(weights)
+    if weights_sha256(head) != card.weights_sha256:
         raise PlannerError(
             f"{path}: the weights are not those that were saved (their SHA-256 differs); the file "
             "is damaged: train the head again"
         )
-    head.load_state_dict(weights)
     return head.eval()
-
-
-def _check_draft(path: Path, card: HeadCard, draft: ModelInfo) -> None:
-    if card.draft.fingerprint != draft.fingerprint:
-        raise PlannerError(
-            f"{path}: got a head trained for {card.draft.name} ({card.draft.fingerprint[:12]}), "
-            f"expected one for {draft.name} ({draft.fingerprint[:12]}); train one for this draft "
-            "with planner train-head"
-        )

@@ -54,12 +54,10 @@ def train(
     training: HeadTraining,
     *,
     checkpoint: Checkpoint | None = None,
-    stop_after: int | None = None,
 ) -> tuple[AcceptanceHead, list[float]]:
     """A head trained on `texts` with AdamW, and the mean weighted loss of every step, in nats.
 
     checkpoint  resumed from, when there is one
-    stop_after  give up after this step, as an interruption would (for the test of resuming)
 
     Progress goes to stderr.  Raises PlannerError when a checkpoint cannot be written.
     """
@@ -81,11 +79,7 @@ def train(
         optimizer.step()
         return loss.item()
 
-    losses = take_steps(
-        head, [optimizer], step,
-        num_steps=num_steps, checkpoint=checkpoint, stop_after=stop_after,
-    )  # fmt: skip
-    return head, losses
+    return head, take_steps(head, [optimizer], step, num_steps=num_steps, checkpoint=checkpoint)
 
 
 def weighted_loss(logits: Tensor, labels: Tensor, reject_weight: float) -> Tensor:

@@ -19,12 +19,10 @@ from tests.runtime.heads_factory import labelled, shape, small_pair, training
 
 
 def trained(**change):
-    stop_after, checkpoint = change.pop("stop_after", None), change.pop("checkpoint", None)
-    depth = change.pop("depth", 2)
+    checkpoint, depth = change.pop("checkpoint", None), change.pop("depth", 2)
     return train(
-        small_pair()[1], labelled(), shape(depth=depth), training(**change),
-        checkpoint=checkpoint, stop_after=stop_after,
-    )  # fmt: skip
+        small_pair()[1], labelled(), shape(depth=depth), training(**change), checkpoint=checkpoint
+    )
 
 
 def same_weights(one: AcceptanceHead, other: AcceptanceHead) -> bool:
@@ -143,14 +141,24 @@ def test_the_draft_stays_as_it_is():
 
 @pytest.mark.parametrize("stop_after", [1, 4, 7])
 @pytest.mark.parametrize("mix", [0.15, None])
-def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, stop_after, mix):
+def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatch, stop_after, mix):
     whole, losses = trained(mix=mix)
     assert len(losses) == 12
     checkpoint = Checkpoint(tmp_path / "state", every=2)
-    _, so_far = trained(mix=mix, checkpoint=checkpoint, stop_after=stop_after)
-    assert len(so_far) == stop_after
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == stop_after + 1:
+            raise KeyboardInterrupt
+        return weighted_loss(*arguments)
+
+    monkeypatch.setattr("runtime.heads.head_training.weighted_loss", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trained(mix=mix, checkpoint=checkpoint)
     assert checkpoint.path.exists() == (stop_after >= 2)
     resumed, all_losses = trained(mix=mix, checkpoint=checkpoint)
+    assert len(calls) == stop_after + 1 + 12 - stop_after // 2 * 2  # on from the last checkpoint
     assert all_losses == losses
     assert same_weights(resumed, whole)
 

@@ -45,18 +45,11 @@ class Batches:
 
 
 def fit(
-    model: nn.Module,
-    loss: Loss,
-    training: Training,
-    *,
-    batch: Batch,
-    checkpoint: Checkpoint,
-    stop_after: int | None = None,
+    model: nn.Module, loss: Loss, training: Training, *, batch: Batch, checkpoint: Checkpoint
 ) -> list[float]:
     """Train `model` in place; resumes from `checkpoint` when there is one.
 
-    batch       makes a step's ids; first row counts the rows of that length used before
-    stop_after  give up after this step, as an interruption would (for the test of resuming)
+    batch  makes a step's ids; first row counts the rows of that length used before
 
     Returns the loss of every step, in nats per token.
     """
@@ -77,10 +70,7 @@ def fit(
         return value.item()
 
     checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
-    return take_steps(
-        model, optimizers, step,
-        num_steps=training.num_steps, checkpoint=checkpoint, stop_after=stop_after,
-    )  # fmt: skip
+    return take_steps(model, optimizers, step, num_steps=training.num_steps, checkpoint=checkpoint)
 
 
 def _steps(phases: tuple[Phase, ...]) -> Iterator[tuple[Phase, int]]:
