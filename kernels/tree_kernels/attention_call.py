@@ -19,11 +19,9 @@ class AttentionShape:
     num_heads: int
     num_kv_heads: int
     num_nodes: int
-    num_rows: int
-    """Rows of the cache, S."""
+    num_rows: int  # of the cache, S
     head_dim: int
-    num_words: int
-    """Words of ancestor bits of one node, W."""
+    num_words: int  # of ancestor bits of one node, W
 
     @property
     def group(self) -> int:
@@ -54,11 +52,8 @@ class AttentionCall:
         self._check_lengths()
         self._check_out()
         batch, num_heads, num_nodes, head_dim = self.query.shape
-        num_kv_heads, num_rows = self.key.shape[1:3]
-        num_words = self.ancestor_bits.shape[2]
-        return AttentionShape(
-            batch, num_heads, num_kv_heads, num_nodes, num_rows, head_dim, num_words
-        )
+        sizes = (batch, num_heads, self.key.shape[1], num_nodes, self.key.shape[2], head_dim)
+        return AttentionShape(*sizes, self.ancestor_bits.shape[2])
 
     def _check_cache(self) -> None:
         query, key = self.query, self.key
@@ -71,8 +66,7 @@ class AttentionCall:
         num_kv_heads, num_rows = key.shape[1:3]
         if min(query.shape) < 1 or key.shape != (batch, num_kv_heads, num_rows, head_dim):
             raise ValueError(
-                f"key: got {list(key.shape)}, expected [{batch}, Hkv, S, {head_dim}] as query has "
-                "it"
+                f"key: got {list(key.shape)}, expected [{batch}, Hkv, S, {head_dim}] as query is"
             )
         if num_kv_heads < 1 or num_heads % num_kv_heads:
             raise ValueError(
@@ -96,34 +90,31 @@ class AttentionCall:
 
     def _check_bits(self) -> None:
         bits, batch, num_nodes = self.ancestor_bits, self.query.shape[0], self.query.shape[2]
-        if bits.dim() != 3 or bits.shape[0] not in (1, batch):
-            raise ValueError(
-                f"ancestor_bits: got {list(bits.shape)}, expected [{batch} or 1, {num_nodes}, W]"
-            )
-        num_words = bits.shape[2]
-        if bits.shape[1] != num_nodes or num_words < 1:
+        if bits.dim() != 3 or bits.shape[0] not in (1, batch) or bits.shape[1] != num_nodes:
             raise ValueError(
                 f"ancestor_bits: got {list(bits.shape)}, expected [{batch} or 1, {num_nodes}, W], "
                 "a row for every query"
             )
-        if self.tree_rows is None and BITS * num_words < num_nodes:
+        num_words = bits.shape[2]
+        least = 1 if self.tree_rows is not None else -(-num_nodes // BITS)
+        if num_words < least:
             raise ValueError(
-                f"ancestor_bits: got {num_words} words a node, expected {-(-num_nodes // BITS)} "
-                f"for {num_nodes} nodes"
+                f"ancestor_bits: got {num_words} words a node, expected {least} for {num_nodes} "
+                "nodes"
             )
         if self.tree_rows is None and num_nodes > self.key.shape[2]:
             raise ValueError(
                 f"key: got {self.key.shape[2]} rows, expected room for a tree of {num_nodes} "
                 "nodes; make the cache larger"
             )
-        _check_integers("ancestor_bits", bits, self.query)
+        check_integers("ancestor_bits", bits, self.query)
 
     def _check_lengths(self) -> None:
         batch = self.query.shape[0]
         for name in ("prefix_lengths", "tree_sizes", "tree_rows"):
             numbers = getattr(self, name)
             if numbers is not None:
-                _check_integers(name, numbers, self.query)
+                check_integers(name, numbers, self.query)
                 if numbers.shape != (batch,):
                     raise ValueError(f"{name}: got {list(numbers.shape)}, expected [{batch}]")
 
@@ -148,7 +139,8 @@ def score_factor(scaling: float | None, head_dim: int) -> float:
     return factor
 
 
-def _check_integers(name: str, tensor: Tensor, like: Tensor) -> None:
+def check_integers(name: str, tensor: Tensor, like: Tensor) -> None:
+    """ValueError unless `tensor` is of int32, and on the device of `like`."""
     if tensor.dtype != int32 or tensor.device != like.device:
         raise ValueError(
             f"{name}: got {tensor.dtype} on {tensor.device}, expected torch.int32 on {like.device}"

@@ -25,6 +25,7 @@ import triton
 import triton.language as tl
 
 from .attention_call import BITS
+from .step_kernels import tree_lengths
 
 BITS = tl.constexpr(BITS)
 HIDDEN = tl.constexpr(float("-inf"))
@@ -34,12 +35,7 @@ HIDDEN = tl.constexpr(float("-inf"))
 def _lengths(text, prefix_lengths, tree_sizes, tree_rows, num_nodes, num_rows, num_words):
     """(prefix rows, queries that are nodes, tree rows) of one text, none past its tensor's end."""
     prefix = tl.minimum(tl.load(prefix_lengths + text), num_rows)
-    nodes = num_nodes
-    if tree_sizes is not None:
-        nodes = tl.minimum(tl.load(tree_sizes + text), num_nodes)
-    rows = nodes
-    if tree_rows is not None:
-        rows = tl.load(tree_rows + text)
+    nodes, rows = tree_lengths(text, tree_sizes, tree_rows, num_nodes)
     return prefix, nodes, tl.minimum(rows, tl.minimum(num_words * BITS, num_rows - prefix))
 
 

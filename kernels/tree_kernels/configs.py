@@ -10,17 +10,19 @@ MAX_SPLITS = 128
 
 @dataclass(frozen=True)
 class Config:
-    """The shape of one program of `attend`, and how the compiler schedules it."""
+    """The shape of one program of `attend`, and how the compiler schedules it.
+
+    block_m          rows of a tile: pairs of a node and a query head; 16 or a larger power of two
+    block_n          keys of a full prefix block; 32 or a larger power of two
+    num_stages       blocks of keys and values under way while one is worked on
+    programs_per_sm  programs that fit at once, by their registers and shared memory
+    """
 
     block_m: int
-    """Rows of a tile: pairs of a node and a query head; 16 or a larger power of two."""
     block_n: int
-    """Keys of a full prefix block; 32 or a larger power of two."""
     num_warps: int
     num_stages: int
-    """Blocks of keys and values under way while one is worked on."""
     programs_per_sm: int
-    """Programs that fit a multiprocessor at once, by their registers and shared memory."""
 
     def __post_init__(self) -> None:
         for name, least in (("block_m", 16), ("block_n", 32), ("num_warps", 1)):
@@ -36,14 +38,10 @@ class Config:
 class Row:
     """One line of the table: the calls it serves, and how."""
 
-    element_size: int
-    """Bytes."""
-    head_dim: int
-    """Largest."""
-    num_rows: int | None
-    """Largest n G; None: any."""
-    shared: int
-    """Bytes of shared memory that a program takes, on the architecture that takes most."""
+    element_size: int  # bytes
+    head_dim: int  # largest
+    num_rows: int | None  # largest n G; None: any
+    shared: int  # bytes that a program takes, on the architecture that takes most
     config: Config
 
 

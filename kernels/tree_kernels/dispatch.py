@@ -6,10 +6,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from . import masks, paths, reference
+from . import launches, reference
 from . import tree_attention as split_attention
 from .backend import available, unavailable
-from .masks import TreeBlocks
+from .launches import TreeBlocks
 
 Backend = Literal["auto", "triton", "reference"]
 
@@ -28,34 +28,20 @@ def tree_attention(
     blocks: TreeBlocks | None = None,
     backend: Backend = "auto",
 ) -> Tensor:
-    """Attention of n tree nodes over a cached prefix and over what they see of their tree.
+    """`reference.tree_attention`, which says what the tensors are and what is computed.
 
-    query           float [B, Hq, n, D]
-    key, value      float [B, Hkv, S, D]   the cache: P rows of prefix, then t rows of tree
-    prefix_lengths  int32 [B]              P of each text
-    ancestor_bits   int32 [B or 1, n, W]   bit j % 32 of word j // 32: query i sees tree row j
-    tree_sizes      int32 [B]              queries that are nodes, the rest is padding; n by default
-    tree_rows       int32 [B]              t of each text, <= 32 W; tree_sizes by default
-    scaling         factor on the scores, positive; 1 / sqrt(D) by default
-    out             float [B, Hq, n, D]    where to write the result
-    blocks          lists of the bits' non-empty blocks, made once a step; only Triton looks
-    backend         "auto": Triton where it serves such tensors
+    blocks   lists of the bits' non-empty blocks, made once a step; only Triton looks
+    backend  "auto": Triton where it serves such tensors
 
-    Returns float [B, Hq, n, D], laid out in memory as query is; the formula is in
-    `reference.tree_attention`.  Raises ValueError when arguments do not fit, or when Triton is
-    asked for and cannot serve them.
+    Raises ValueError when arguments do not fit, or when Triton is asked for and cannot serve them.
     """
     head_dim = query.shape[-1] if query.dim() == 4 else 0
     arguments = (query, key, value, prefix_lengths, ancestor_bits)
     if _by_triton(backend, available(query.device, query.dtype, head_dim)):
         return split_attention.tree_attention(
-            *arguments,
-            tree_sizes=tree_sizes,
-            tree_rows=tree_rows,
-            scaling=scaling,
-            out=out,
+            *arguments, tree_sizes=tree_sizes, tree_rows=tree_rows, scaling=scaling, out=out,
             blocks=blocks,
-        )
+        )  # fmt: skip
     return reference.tree_attention(
         *arguments, tree_sizes=tree_sizes, tree_rows=tree_rows, scaling=scaling, out=out
     )
@@ -65,7 +51,7 @@ def ancestor_bits(
     parents: Tensor, num_words: int | None = None, *, backend: Backend = "auto"
 ) -> Tensor:
     """`reference.ancestor_bits`, made on the device of `parents`."""
-    serve = masks if _by_triton(backend, unavailable(parents.device)) else reference
+    serve = launches if _by_triton(backend, unavailable(parents.device)) else reference
     return serve.ancestor_bits(parents, num_words)
 
 
@@ -78,7 +64,7 @@ def keep_rows_(
     backend: Backend = "auto",
 ) -> None:
     """`reference.keep_rows_`, on the cache's device."""
-    serve = paths if _by_triton(backend, unavailable(cache.device)) else reference
+    serve = launches if _by_triton(backend, unavailable(cache.device)) else reference
     serve.keep_rows_(cache, prefix_lengths, rows, counts)
 
 
@@ -91,7 +77,7 @@ def accept_walk(
     backend: Backend = "auto",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`reference.accept_walk`, on the device of its tensors."""
-    serve = paths if _by_triton(backend, unavailable(parents.device)) else reference
+    serve = launches if _by_triton(backend, unavailable(parents.device)) else reference
     return serve.accept_walk(parents, tokens, sampled, tree_sizes=tree_sizes)
 
 

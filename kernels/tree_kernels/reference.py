@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .attention_call import BITS, AttentionCall, score_factor
+from .attention_call import BITS, AttentionCall, check_integers, score_factor
 
 
 def tree_attention(
@@ -152,12 +152,10 @@ def keep_rows_(cache: Tensor, prefix_lengths: Tensor, rows: Tensor, counts: Tens
     written.  Raises ValueError when the arguments do not fit.
     """
     check_keep(cache, prefix_lengths, rows, counts)
-    for text, (prefix, count) in enumerate(
-        zip(prefix_lengths.tolist(), counts.tolist(), strict=True)
-    ):
-        of_text = cache[:, text]
-        kept = of_text[:, :, prefix + rows[text, :count].long()]  # a copy
-        of_text[:, :, prefix : prefix + count] = kept
+    lengths = zip(prefix_lengths.tolist(), counts.tolist(), strict=True)
+    for text, (prefix, count) in enumerate(lengths):
+        kept = cache[:, text, :, prefix + rows[text, :count].long()]  # a copy
+        cache[:, text, :, prefix : prefix + count] = kept
 
 
 def check_keep(cache: Tensor, prefix_lengths: Tensor, rows: Tensor, counts: Tensor) -> None:
@@ -172,11 +170,7 @@ def check_keep(cache: Tensor, prefix_lengths: Tensor, rows: Tensor, counts: Tens
             f"rows: got {rows.shape[1]} rows to keep, expected at most the cache's {cache.shape[3]}"
         )
     for name, tensor in (("prefix_lengths", prefix_lengths), ("rows", rows), ("counts", counts)):
-        if tensor.dtype != torch.int32 or tensor.device != cache.device:
-            raise ValueError(
-                f"{name}: got {tensor.dtype} on {tensor.device}, expected torch.int32 on "
-                f"{cache.device}"
-            )
+        check_integers(name, tensor, cache)
         if name != "rows" and tensor.shape != (batch,):
             raise ValueError(f"{name}: got {list(tensor.shape)}, expected [{batch}]")
 
@@ -225,10 +219,9 @@ def check_walk(parents: Tensor, tokens: Tensor, sampled: Tensor, tree_sizes: Ten
                 f"{name}: got {tensor.dtype} {list(tensor.shape)}, expected torch.int64 "
                 f"{list(parents.shape)}"
             )
-    if tree_sizes is not None and (tree_sizes.shape, tree_sizes.dtype) != (
-        parents.shape[:1],
-        torch.int32,
-    ):
+    if tree_sizes is None:
+        return
+    if tree_sizes.shape != parents.shape[:1] or tree_sizes.dtype != torch.int32:
         raise ValueError(
             f"tree_sizes: got {tree_sizes.dtype} {list(tree_sizes.shape)}, expected torch.int32 "
             f"[{parents.shape[0]}]"

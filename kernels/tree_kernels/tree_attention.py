@@ -14,7 +14,7 @@ from torch import Tensor
 from .attention_call import AttentionCall, AttentionShape, score_factor
 from .backend import Device, device_of, interpreted, on
 from .configs import MAX_SPLITS, Config, choose_config, choose_splits
-from .masks import TreeBlocks, power_of_two, tree_blocks
+from .launches import TreeBlocks, power_of_two, tree_blocks
 
 LISTED_FROM = 8
 """Words of ancestor bits from which a list of the non-empty blocks is made: smaller trees hardly
@@ -120,46 +120,20 @@ def _launch(
     }
     tiles = -(-num_rows // config.block_m)
     attend[(tiles * num_splits, shape.num_kv_heads, shape.batch)](
-        query,
-        key,
-        value,
-        call.prefix_lengths,
-        bits,
-        call.tree_sizes,
-        call.tree_rows,
-        lists,
-        counts,
-        out,
-        partial,
-        partial_lse,
-        factor,
-        *sizes,
+        query, key, value, call.prefix_lengths, bits, call.tree_sizes, call.tree_rows,
+        lists, counts, out, partial, partial_lse, factor, *sizes,
         bits.stride(0) if bits.shape[0] > 1 else 0,
-        *query.stride()[:3],
-        *key.stride()[:3],
-        *value.stride()[:3],
-        *out.stride()[:3],
-        **tile,
-        INTERPRETED=interpreted(),
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
-    )
+        *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *out.stride()[:3],
+        **tile, INTERPRETED=interpreted(),
+        num_warps=config.num_warps, num_stages=config.num_stages,
+    )  # fmt: skip
     if num_splits == 1:
         return
     block_s = power_of_two(num_splits)
     block_r = max(1, min(COMBINED // block_s, config.block_m))
     combine[(-(-num_rows // block_r), shape.num_kv_heads, shape.batch)](
-        call.prefix_lengths,
-        call.tree_sizes,
-        call.tree_rows,
-        counts,
-        out,
-        partial,
-        partial_lse,
-        *sizes,
-        *out.stride()[:3],
-        **tile,
-        BLOCK_R=block_r,
-        BLOCK_S=block_s,
+        call.prefix_lengths, call.tree_sizes, call.tree_rows,
+        counts, out, partial, partial_lse, *sizes, *out.stride()[:3],
+        **tile, BLOCK_R=block_r, BLOCK_S=block_s,
         num_warps=4 if block_s * block_r * shape.head_dim <= 4096 else 8,
-    )
+    )  # fmt: skip

@@ -16,9 +16,8 @@ from triton.compiler import ASTSource
 
 from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
-from tree_kernels.mask_kernels import climb, list_blocks
-from tree_kernels.masks import power_of_two
-from tree_kernels.path_kernels import keep, walk
+from tree_kernels.launches import power_of_two
+from tree_kernels.step_kernels import climb, keep, list_blocks, walk
 
 SHARED = {80: 166_912, 90: 232_448}
 """Most shared memory of one program, in bytes, by compute capability."""

@@ -32,14 +32,16 @@ BLOCK = 32
 
 @dataclass(frozen=True)
 class Ordered:
-    """A tree renumbered: a node's new number is its place."""
+    """A tree renumbered: a node's new number is its place.  All int32 [n].
+
+    nodes    the node that stands at each place
+    places   the place of each node
+    parents  the place of the parent of the node at each place; the root's is -1
+    """
 
     nodes: np.ndarray
-    """int32 [n]: the node that stands at each place."""
     places: np.ndarray
-    """int32 [n]: the place of each node."""
     parents: np.ndarray
-    """int32 [n]: the place of the parent of the node at each place; the root's is -1."""
 
 
 def reorder(parents: np.ndarray, order: str = "heavy-path") -> Ordered:

@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tests.kernels.trees import chain, int32, random_tree, stacked, star
 from tree_kernels import reference
 from tree_kernels.configs import Config
-from tree_kernels.masks import TreeBlocks, tree_blocks
+from tree_kernels.launches import TreeBlocks, tree_blocks
 from tree_kernels.tree_attention import tree_attention
 
 from .calls import LARGE, SMALL, call, one, relative_error
