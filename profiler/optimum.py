@@ -8,7 +8,7 @@ from torch import Tensor
 
 from planner.documents.profile import OptimalAcceptance, PromptOptimum
 from planner.documents.sampling import Sampling
-from planner.verifiers.transport_rows import (
+from planner.verifiers.transport import (
     MIN_ROWS,
     optimal_with_replacement,
     optimal_without_replacement,

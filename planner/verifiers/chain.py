@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from .namespace import Array, namespace
 from .rrs import IndependentRejection
-from .verifier import Rank
 
 
 class Chain(IndependentRejection):
@@ -25,8 +20,3 @@ class Chain(IndependentRejection):
     max_children = 1
     non_increasing = False
     recorded_as = "rrsw"
-
-    def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
-        """The one rank there is; see `Verifier.masses`."""
-        xp = namespace(p)
-        yield Rank(xp.ones_like(p[:, :1]), xp.minimum(p, q))

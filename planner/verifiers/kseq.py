@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .laws import Independent
 from .namespace import Array, at, namespace, places
 from .rejection import normalised, sampled
-from .verifier import Random, Rank, source_of
+from .verifier import Random, Rank, Verifier, source_of
 
 MOST_SIBLINGS = 8
 """Most children of a node that `masses` tells of: what it yields grows with their square."""
@@ -19,7 +18,7 @@ BISECTIONS = 36
 """Halvings of an interval of length 7, down to 1e-10: finer than the float32 of recorded traces."""
 
 
-class SequentialSelection(Independent):
+class SequentialSelection(Verifier):
     """k independent draws, each accepted with probability min(1, p(x) / (g q(x))) (SpecTr).
 
     With b = sum min(q, p / g) the chance of each child, the child of rank r is accepted with

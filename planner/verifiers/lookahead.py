@@ -7,23 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .laws import Distinct
 from .namespace import Array, at, converted, fill_at, namespace, replaced_at
-from .rejection import (
-    SWEEPS,
-    TINY,
-    drawn,
-    left_over,
-    normalised,
-    rows_or_even,
-    sampled,
-    tried,
-    without,
-)
-from .verifier import Random, Rank, Source, source_of
+from .rejection import SWEEPS, TINY, drawn, left_over, normalised, rows_or_even, sampled, tried
+from .verifier import Random, Rank, Verifier, source_of
 
 
-class LookAhead(Distinct):
+class LookAhead(Verifier):
     """Draws without replacement, verified two at a time (a, y).
 
     Recursive rejection (`rrsw`) accepts the first child as often as anything can, sum min(R, D);
@@ -56,29 +45,37 @@ class LookAhead(Distinct):
 
     name = "lookahead"
     summary = "rejection in pairs, without replacement"
+    law = "without replacement"
     incremental = False
     plain_with_one_child = True
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """Try pair after pair on what the earlier ones left; see `Verifier.verify`."""
+        from .lookahead_rates import rejected_pair
+
         rng = source_of(rng)
         tokens: list[int] = drafts.tolist()
         if not tokens:
             return -1, sampled(p, rng)
-        residual, untried = normalised(p), normalised(q)
-        for rank in range(0, len(tokens), 2):
-            if rank > 0:
-                untried = normalised(without(untried, tokens[:rank], 2))
-            pair = tokens[rank : rank + 2]
-            if len(pair) == 2:
-                place, left = _tried_pair(residual, untried, tokens[:rank], pair, rng)
-            else:
-                rest = tried(residual, untried, pair[0], rng)
-                place, left = (0, residual) if rest is None else (-1, rest)
-            if place >= 0:
-                return rank + place, pair[place]
-            residual = normalised(left)
-        return -1, sampled(residual, rng)
+        residual, untried = normalised(p).cpu(), normalised(q).cpu()
+        target, draft = residual.numpy(), untried.numpy()  # in the same memory
+        gone = np.zeros(len(target), np.bool_)
+        for rank in range(0, len(tokens) - 1, 2):
+            first, second = tokens[rank], tokens[rank + 1]
+            wanted = float(target[first])
+            if wanted >= draft[first]:
+                return rank, first
+            chance, weight = rejected_pair(target, draft, gone, first, second)
+            if rng.accept(chance, 1.0):
+                return rank + 1, second
+            if rng.accept(wanted, weight):
+                return rank, first
+        if len(tokens) % 2:
+            left = tried(residual, untried, tokens[-1], rng)
+            if left is None:
+                return len(tokens) - 1, tokens[-1]
+            residual = left
+        return -1, sampled(residual.to(p.device), rng)
 
     def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
         """min(R, D) and S take Z along one path of rejected pairs; see `Verifier.masses`."""
@@ -91,15 +88,15 @@ class LookAhead(Distinct):
             if rank + 1 == num_ranks:
                 return
             pairs = _Pairs.of(residual, draft, untried)
-            flows = _water_filled_roughly(pairs)
-            second = flows.taken * flows.sum_handed
+            handed, taken, sum_handed, sum_taken = _water_filled(pairs)
+            second = taken * sum_handed
             yield Rank(survival, second)
             if rank + 2 == num_ranks:
                 return
-            rejected = pairs.excess - flows.handed * flows.sum_taken
+            rejected = pairs.excess - handed * sum_taken
             first_gone = drawn(xp.clip(rejected, 0, None, out=rejected), rng)
-            give = at(flows.handed, first_gone) / (at(pairs.giving, first_gone) + TINY)
-            partner = pairs.following - give * flows.taken
+            give = at(handed, first_gone) / (at(pairs.giving, first_gone) + TINY)
+            partner = pairs.following - give * taken
             partner = fill_at(xp.clip(partner, 0, None, out=partner), first_gone, 0.0)
             second_gone = drawn(partner, rng)
             lack = pairs.lack - second
@@ -150,71 +147,11 @@ class _Pairs(NamedTuple):
         return cls(giving, xp.where(alone, even, draft), excess, lack)
 
 
-class _Flows(NamedTuple):
-    """The result of water-filling; where Z K = 0, nothing can be handed on."""
+def _water_filled(pairs: _Pairs) -> tuple[Array, Array, Array, Array]:
+    """(A give, S take, float64 [N, V] each, Z, K, [N, 1]), with Z K = 0 if nothing is handed on.
 
-    handed: Array
-    """float64 [N, V]: A give."""
-    taken: Array
-    """float64 [N, V]: S take."""
-    sum_handed: Array
-    """float64 [N, 1]: Z."""
-    sum_taken: Array
-    """float64 [N, 1]: K."""
-
-
-def _tried_pair(
-    target: Array, draft: Array, before: list[int], pair: list[int], rng: Source
-) -> tuple[int, Array]:
-    """Try the children `pair`, drawn from `draft`, on the residual target, both normalised [V].
-
-    before  the tokens tried earlier
-
-    Returns (0 or 1 for the accepted one, anything) or (-1, what is left of the target).
-    """
-    first, second = pair
-    wanted, share = float(target[first]), float(draft[first])
-    if wanted >= share:
-        return 0, target
-    untried = draft.new_ones(draft.shape)
-    if before:
-        untried[before] = 0
-    pairs = _Pairs.of(target[None], draft[None], untried[None])
-    flows = _water_filled(pairs)
-    give = _share(flows.handed, pairs.giving, first)
-    take = _share(flows.taken, pairs.following, second)
-    if rng.accept(give * take, 1.0):
-        return 1, target
-    if rng.accept(wanted, share - float(flows.handed[0, first]) * float(flows.sum_taken)):
-        return 0, target
-    lack = pairs.lack[0]
-    left = (lack - flows.taken[0] * flows.sum_handed[0]).clamp_(min=0)
-    if float(left.sum()) > 0:
-        return -1, left
-    # Reached by rounding alone: after exact arithmetic there would be nothing to reject.
-    return (-1, lack) if float(lack.sum()) > 0 else (0, target)
-
-
-def _share(part: Array, whole: Array, token: int) -> float:
-    total = float(whole[0, token])
-    return float(part[0, token]) / total if total > 0 else 0.0
-
-
-def _water_filled(pairs: _Pairs) -> _Flows:
-    """All sweeps in full precision, but for those that would change nothing; for tensors."""
-    flows = _swept(pairs, pairs.excess.new_ones(len(pairs.excess), 1), TINY)
-    for _ in range(SWEEPS - 1):
-        before = flows.sum_taken
-        flows = _swept(pairs, before, TINY)
-        if flows.sum_taken.equal(before):
-            break
-    return flows
-
-
-def _water_filled_roughly(pairs: _Pairs) -> _Flows:
-    """All sweeps but the last in single precision, until they change nothing that it shows.
-
-    K comes out within some 1e-6 of itself, and as K falls from sweep to sweep, Z K and the mass of
+    All sweeps but the last are in single precision, until they change nothing that it shows.  K
+    comes out within some 1e-6 of itself, and as it falls from sweep to sweep, Z K and the mass of
     the rejected stay within their bounds to the same precision.  For many nodes at once this takes
     half the time.
     """
@@ -223,13 +160,13 @@ def _water_filled_roughly(pairs: _Pairs) -> _Flows:
     sum_taken, tiny = xp.ones_like(rough.excess[:, :1]), float(xp.finfo(xp.float32).tiny)
     for _ in range(SWEEPS - 1):
         before = sum_taken
-        sum_taken = _swept(rough, before, tiny).sum_taken
+        *_, sum_taken = _swept(rough, before, tiny)
         if bool((before - sum_taken <= 1e-6 * before).all()):
             break
     return _swept(pairs, converted(sum_taken, "float64"), TINY)
 
 
-def _swept(pairs: _Pairs, sum_taken: Array, tiny: float) -> _Flows:
+def _swept(pairs: _Pairs, sum_taken: Array, tiny: float) -> tuple[Array, Array, Array, Array]:
     """One sweep, from K of the last; `tiny` is lost in any sum but one of nothing, which it makes
     fit to divide by."""
     xp = namespace(pairs.excess)
@@ -239,4 +176,4 @@ def _swept(pairs: _Pairs, sum_taken: Array, tiny: float) -> _Flows:
     taken = pairs.lack / sum_handed
     sum_taken = xp.minimum(pairs.following, taken, out=taken).sum(-1, keepdims=True)
     sum_taken += tiny
-    return _Flows(handed, taken, sum_handed, sum_taken)
+    return handed, taken, sum_handed, sum_taken

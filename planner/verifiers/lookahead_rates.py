@@ -1,8 +1,7 @@
-"""How often does pair look-ahead rejection accept each child?  Compiled; see `LookAhead`.
+"""Pair look-ahead rejection at one node, compiled: how it decides, and how often it accepts.
 
-The names are those of its docstring: u, e, A, S, give, take, Z and K.  This is the exact twin of
-`LookAhead.masses`: no single precision anywhere, and every path of rejected pairs where they are
-few.
+The names are those of `LookAhead`: u, e, A, S, give, take, Z and K.  The rates are the exact twin
+of `LookAhead.masses`: no single precision, and every path of rejected pairs where they are few.
 """
 
 from __future__ import annotations
@@ -10,32 +9,40 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .rejected_paths import MAX_ENUMERATED, draw, fill_untried, mean_and_error, path_uniforms
+from .rejected_paths import draw, fill_untried, rates_over_paths
 from .rejection import SWEEPS
 
 
 def lookahead_rates(
     p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rates, standard errors), float64 [P, num_children]: by rank, unconditional.
+    """(rates, standard errors), float64 [P, num_children]; see `rates_over_paths`."""
+    uniforms = (rng, num_children)
+    return rates_over_paths(p, q, num_children, uniforms, _add_enumerated, _fill_paths)
 
-    p, q  float64 [P, V]
 
-    The first pair is exact; so is the rest where all its paths are enumerated.
+@njit(cache=True)
+def rejected_pair(target, draft, tried, first, second):  # type: ignore[no-untyped-def]
+    """Take the children (a, y), drawn from D, where e(a) > 0, for rejected; R and D are updated.
+
+    target, draft  float64 [V]  R and D, each summing to 1
+    tried          bool [V]     tokens tried earlier; a and y join them
+
+    Returns (give(a) take(y), D(a) - A(a) give(a) K): y is accepted first with the one as its
+    chance, and a then with the chance R(a) over the other.
     """
-    rates = np.zeros((len(p), num_children))
-    errors = np.zeros_like(rates)
-    enumerable = p.shape[1] ** num_children <= MAX_ENUMERATED
-    for i in range(len(p)):
-        if enumerable or num_children <= 2:
-            nothing_tried = np.zeros(p.shape[1], np.bool_)
-            _add_enumerated(p[i], q[i], nothing_tried, 1.0, 0, rates[i])
-            continue
-        uniforms = path_uniforms(rng, num_children)
-        paths = np.zeros_like(uniforms)
-        _fill_paths(p[i], q[i], uniforms, paths)
-        rates[i], errors[i] = mean_and_error(paths)
-    return rates, errors
+    pairs = np.empty((4, len(target)))
+    given, taken = _fill_handover(target, draft, tried, pairs)
+    chance = 0.0
+    if pairs[0, first] > 0.0 and pairs[1, second] > 0.0:
+        chance = pairs[2, first] / pairs[0, first] * (pairs[3, second] / pairs[1, second])
+    weight = draft[first] - pairs[2, first] * taken
+    before = target.copy()
+    if _reject(target, draft, pairs[3], given) == 0.0:
+        target[:] = before  # by rounding alone: after exact arithmetic none would be rejected
+    tried[first] = tried[second] = True
+    fill_untried(draft, tried)
+    return chance, weight
 
 
 @njit(cache=True)
@@ -44,41 +51,34 @@ def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[
     rates[rank] += weight * np.minimum(target, draft).sum()
     if rank + 1 == len(rates):
         return
-    vocabulary = len(target)
-    pairs = np.zeros((4, vocabulary))
-    share, second, give, take = pairs[0], pairs[1], pairs[2], pairs[3]
+    pairs = np.empty((4, len(target)))
     given, taken = _fill_handover(target, draft, tried, pairs)
     rates[rank + 1] += weight * given * taken
     if rank + 2 == len(rates):
         return
     residual = target.copy()
-    if _reject(residual, draft, second, take, given) == 0.0:
+    if _reject(residual, draft, pairs[3], given) == 0.0:
         return
-    for a in range(vocabulary):
-        rejected = max(draft[a] - target[a], 0.0) - share[a] * give[a] * taken
-        if rejected <= 0.0:
-            continue
-        partner = second * (1.0 - give[a] * take)
-        partner[a] = 0.0
-        for y in range(vocabulary):
-            if partner[y] > 0.0:
-                gone = tried.copy()
-                gone[a] = gone[y] = True
-                rest = draft.copy()
-                fill_untried(rest, gone)
-                share_of_pair = weight * rejected * (partner[y] / partner.sum())
-                _add_enumerated(residual, rest, gone, share_of_pair, rank + 2, rates)
+    rejected = _first_rejected(target, draft, pairs, taken)
+    for a in np.flatnonzero(rejected):
+        partner = _second_rejected(pairs, a)
+        partner *= weight * rejected[a] / max(partner.sum(), 1e-300)
+        for y in np.flatnonzero(partner):
+            tried[a] = tried[y] = True
+            rest = draft.copy()
+            fill_untried(rest, tried)
+            _add_enumerated(residual, rest, tried, partner[y], rank + 2, rates)
+            tried[a] = tried[y] = False
 
 
 @njit(cache=True)
 def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
     """paths [paths, ranks]: expected acceptance along each sampled path of rejected pairs."""
-    num_children, vocabulary = paths.shape[1], len(p)
-    pairs = np.zeros((4, vocabulary))
-    share, second, give, take = pairs[0], pairs[1], pairs[2], pairs[3]
+    num_children = paths.shape[1]
+    pairs = np.empty((4, len(p)))
     for path in range(len(paths)):
         target, draft = p.copy(), q.copy()
-        tried = np.zeros(vocabulary, np.bool_)
+        tried = np.zeros(len(p), np.bool_)
         survival = 1.0
         for rank in range(0, num_children, 2):
             paths[path, rank] = survival * np.minimum(target, draft).sum()
@@ -88,75 +88,79 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
             paths[path, rank + 1] = survival * given * taken
             if rank + 2 >= num_children:
                 break
-            rejected = np.maximum(np.maximum(draft - target, 0.0) - share * give * taken, 0.0)
-            a = draw(rejected, uniforms[path, rank])
+            a = draw(_first_rejected(target, draft, pairs, taken), uniforms[path, rank])
             if a < 0:
                 break
-            partner = second * (1.0 - give[a] * take)
-            partner[a] = 0.0
-            y = draw(partner, uniforms[path, rank + 1])
-            survival *= _reject(target, draft, second, take, given)
+            y = draw(_second_rejected(pairs, a), uniforms[path, rank + 1])
+            survival *= _reject(target, draft, pairs[3], given)
             if y < 0 or survival == 0.0:
                 break
             tried[a] = tried[y] = True
             fill_untried(draft, tried)
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc"}, error_model="numpy")
 def _fill_handover(target, draft, tried, pairs):  # type: ignore[no-untyped-def]
-    """Fill A, S, give and take, the rows of `pairs`, float64 [4, V]; return (Z, K), (0, 0) if
-    nothing is handed on."""
-    share, second, give, take = pairs[0], pairs[1], pairs[2], pairs[3]
-    vocabulary = len(target)
+    """Fill A (0 where nothing is to be rejected), S, A give and S take, the rows of `pairs`,
+    float64 [4, V]; return (Z, K), both 0 if nothing is handed on."""
+    giving, following, handed, taken = pairs[0], pairs[1], pairs[2], pairs[3]
     top = draft.argmax()
-    others = 0.0  # 1 - D(top), without the cancellation
-    for y in range(vocabulary):
-        if y != top:
-            others += draft[y]
-    second[:] = draft
-    if others <= 0.0:
-        others = draft[top]
-        untried = max(vocabulary - tried.sum() - 1, 1)
-        for y in range(vocabulary):
-            second[y] = 0.0 if tried[y] or y == top else 1.0 / untried
-    for a in range(vocabulary):
-        left = others if a == top else 1.0 - draft[a]
-        share[a] = draft[a] / left if draft[a] > target[a] else 0.0
-    give[:] = 0.0
-    take[:] = 0.0
-    given, taken = 0.0, 1.0
+    beside = 0.0  # 1 - D(top), without the cancellation
+    for y in range(len(draft)):
+        beside += draft[y] if y != top else 0.0
+    following[:] = draft
+    if beside <= 0.0:
+        beside = draft[top]
+        untried = max(len(draft) - tried.sum() - 1, 1)
+        for y in range(len(draft)):
+            following[y] = 0.0 if tried[y] or y == top else 1.0 / untried
+    for a in range(len(draft)):
+        left = beside if a == top else 1.0 - draft[a]
+        giving[a] = draft[a] / left if draft[a] > target[a] else 0.0
+    sum_handed, sum_taken = 0.0, 1.0
     for _ in range(SWEEPS):
-        given = 0.0
-        for a in range(vocabulary):
-            if share[a] > 0.0:
-                excess, wanted = draft[a] - target[a], share[a] * taken
-                give[a] = 1.0 if excess >= wanted else excess / wanted
-                given += share[a] * give[a]
-        taken = 0.0
-        for y in range(vocabulary):
-            lack = target[y] - draft[y]
-            if lack > 0.0:
-                wanted = second[y] * given
-                take[y] = 1.0 if lack >= wanted else lack / wanted
-                taken += second[y] * take[y]
-        if given == 0.0 or taken == 0.0:
-            give[:] = 0.0
-            take[:] = 0.0
-            return 0.0, 0.0
-    return given, taken
+        before, sum_handed = sum_taken, 0.0
+        for a in range(len(draft)):
+            handed[a] = min(giving[a], max(draft[a] - target[a], 0.0) / before)
+            sum_handed += handed[a]
+        if sum_handed == 0.0:
+            break
+        sum_taken = 0.0
+        for y in range(len(draft)):
+            taken[y] = min(following[y], max(target[y] - draft[y], 0.0) / sum_handed)
+            sum_taken += taken[y]
+        if sum_taken in (0.0, before):
+            break
+    if sum_handed == 0.0 or sum_taken == 0.0:
+        pairs[2:] = 0.0
+        return 0.0, 0.0
+    return sum_handed, sum_taken
 
 
 @njit(cache=True)
-def _reject(target, draft, second, take, given):  # type: ignore[no-untyped-def]
+def _first_rejected(target, draft, pairs, taken):  # type: ignore[no-untyped-def]
+    """float64 [V]: the chance of each token to be rejected as the first of a pair."""
+    return np.maximum(np.maximum(draft - target, 0.0) - pairs[2] * taken, 0.0)
+
+
+@njit(cache=True)
+def _second_rejected(pairs, first):  # type: ignore[no-untyped-def]
+    """float64 [V]: the weight of each token to be rejected behind `first`."""
+    partner = np.maximum(pairs[1] - pairs[2, first] / pairs[0, first] * pairs[3], 0.0)
+    partner[first] = 0.0
+    return partner
+
+
+@njit(cache=True)
+def _reject(target, draft, taken, given):  # type: ignore[no-untyped-def]
     """Update R in place after both were rejected; return the chance of that, 0 if nothing is left.
 
     R is left undefined where the chance is 0.
     """
     left = 0.0
     for y in range(len(target)):
-        target[y] = max(max(target[y] - draft[y], 0.0) - second[y] * take[y] * given, 0.0)
+        target[y] = max(max(target[y] - draft[y], 0.0) - taken[y] * given, 0.0)
         left += target[y]
     if left > 0.0:
-        for y in range(len(target)):
-            target[y] /= left
+        target /= left
     return left

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .laws import Independent
 from .namespace import Array, namespace
 from .rejection import sampled
-from .verifier import Random, Rank, Source, source_of
+from .verifier import Random, Rank, Source, Verifier, source_of
 
 
-class Naive(Independent):
+class Naive(Verifier):
     """k independent draws from q; the target's token is sampled from p, and accepted if it is one.
 
     Lossless for any children at all, since they are not looked at before the token is sampled.

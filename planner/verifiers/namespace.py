@@ -17,9 +17,8 @@ import numpy as np
 Array = Any
 """A numpy array or a torch tensor; indices come back as the same kind."""
 
-MAX_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}
-"""Rows are worked on in chunks of so many numbers: half a MiB an array, which a CPU's cache holds,
-or enough to fill a GPU."""
+MAX_ELEMENTS = {"numpy": 1 << 15, "cpu": 1 << 16, "cuda": 1 << 22}
+"""Rows are worked on in chunks of so many numbers: what a CPU's cache holds, or fills a GPU."""
 
 
 def namespace(array: Array) -> Any:
@@ -82,7 +81,7 @@ def in_chunks(arrays: tuple[Array, ...], *, least: int = 1) -> Iterator[tuple[Ar
     """The rows of `arrays`, all of as many rows as the first [N, V], some at a time, but no fewer
     than `least`."""
     first = arrays[0]
-    device = "cpu" if isinstance(first, np.ndarray) else first.device.type
+    device = "numpy" if isinstance(first, np.ndarray) else first.device.type
     elements = MAX_ELEMENTS.get(device, MAX_ELEMENTS["cuda"])
     rows = max(least, elements // first.shape[-1])
     for start in range(0, len(first), rows):

@@ -15,7 +15,7 @@ import numpy as np
 from ..documents.arguments import count, distributions, numbers
 from ..documents.document import PlannerError
 from . import verifier_named
-from .transport import bound
+from .transport import optimal_with_replacement, optimal_without_replacement
 
 _DEFAULT_SEED = 0
 _CHUNK = 1 << 20
@@ -86,12 +86,9 @@ def optimal_acceptance(p: Any, q: Any, num_children: int, replacement: bool) -> 
     p, q = _pair(p, q)
     most = None if replacement else p.shape[-1]
     num_children = count(num_children, "num_children", 1, most)
-    values = [
-        bound(target, draft, num_children, replacement)
-        for part in _chunks(p, q)
-        for target, draft in zip(*part, strict=True)
-    ]
-    return np.array(values).reshape(p.shape[:-1])
+    bound = optimal_with_replacement if replacement else optimal_without_replacement
+    values = [bound(*part, num_children, num_children) for part in _chunks(p, q)]
+    return np.concatenate(values).reshape(p.shape[:-1])
 
 
 def most_children(verifier: str, vocabulary: int) -> int | None:

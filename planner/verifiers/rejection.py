@@ -1,4 +1,4 @@
-"""Steps that verifiers share: at one node while decoding, and at many nodes at once.
+"""Recursive rejection, and steps that verifiers share: at one node while decoding, and at many.
 
 All methods of rejection keep R, what rejections left of the target, and D, what is left of the
 draft: a child drawn from D is accepted with probability R / D at its token, and after a rejection
@@ -12,7 +12,7 @@ from typing import Any
 
 from ..documents.document import PlannerError
 from .namespace import Array, at, fill_at, namespace, places, replaced_at, uniforms
-from .verifier import Source
+from .verifier import Random, Source, Verifier, source_of
 
 SWEEPS = 8
 """Most sweeps of look-ahead's water-filling.  The number is part of the method: decoding, profiles
@@ -25,6 +25,58 @@ NO_NUMBERS = (
     "logits: got NaN or infinity from a model, expected numbers; load the models in bfloat16 or "
     "float32"
 )
+
+
+class Rejection(Verifier):
+    """Children tried one after the other; D loses those that were tried where they are distinct."""
+
+    plain_with_one_child = True
+
+    def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
+        """Try each child on what the earlier ones left; see `Verifier.verify`."""
+        rng = source_of(rng)
+        residual, draft = p, q
+        tokens: list[int] = drafts.tolist()
+        for rank, token in enumerate(tokens):
+            if rank > 0 and self.distinct:
+                draft = without(draft, tokens[:rank])
+            left = tried(residual, draft, token, rng)
+            if left is None:
+                return rank, token
+            residual = left
+        return -1, sampled(residual, rng)
+
+    def draw_given(
+        self, p: Array, q: Array, tokens: Array, num_children: int, source: Source
+    ) -> tuple[Array, Array]:
+        """Children tried one after the other, given the token that comes out.
+
+        With y the token,  P(rank r is accepted | y, all before it were rejected) =
+        min(1, D(y) / R(y)),  and a rejected child is distributed as (D - R)+, whatever y is.  The
+        children behind the accepted one are drawn from what is left of the draft, as always.
+        """
+        xp = namespace(tokens)
+        residual, draft = rows_to_one(p.double()), rows_to_one(q.double())
+        untried = xp.ones_like(draft)
+        token, taken = tokens[:, None], xp.full_like(tokens, -1)
+        children = []
+        for rank in range(num_children):
+            searching = taken < 0
+            lack, excess = (residual - draft).clamp(min=0), (draft - residual).clamp(min=0)
+            coin = xp.concatenate((at(lack, token), at(xp.minimum(residual, draft), token)), -1)
+            accepted = searching & (source.categorical(_possible(coin)) == 1)
+            rejected = searching & ~accepted & (excess.sum(-1) > 0)
+            child = source.categorical(xp.where(rejected[:, None], excess, draft))
+            child = xp.where(accepted, tokens, child)
+            taken[accepted] = rank
+            children.append(child)
+            if self.distinct:
+                fill_at(untried, child[:, None], 0.0)
+                draft = rows_or_even(replaced_at(draft, child[:, None], 0.0), untried)
+            left = lack.sum(-1, keepdims=True) > 0
+            residual = xp.where(left, rows_to_one(lack), residual)
+        return xp.stack(children, -1), taken
+
 
 # --------------------------------------------------------------- one node, while decoding
 
@@ -63,12 +115,11 @@ def tried(residual: Array, draft: Array, token: int, rng: Source) -> Array | Non
     return left if float(left.sum()) > 0 else None
 
 
-def without(untried: Array, gone: list[int], last: int) -> Array:
-    """The draft distribution less the `last` latest tokens of `gone`, not normalised; written in
-    place unless these are all."""
-    rest = untried.clone() if len(gone) == last else untried
-    for token in gone[-last:]:
-        rest[token] = 0
+def without(draft: Array, gone: list[int]) -> Array:
+    """The draft distribution less `gone`, whose last token was the last to go; not normalised, and
+    written in place but for the first to go."""
+    rest = draft.clone() if len(gone) == 1 else draft
+    rest[gone[-1]] = 0
     if float(rest.sum()) > 0:
         return rest
     rest = rest.new_ones(rest.shape)
@@ -111,44 +162,6 @@ def drawn(weights: Array, rng: Any) -> Array:
     cumulative = weights.cumsum(-1)
     found = places(cumulative, uniforms(weights, rng) * cumulative[:, -1:])
     return namespace(weights).clip(found, 0, weights.shape[-1] - 1)
-
-
-def drawn_by_rejection(
-    pair: tuple[Array, Array], tokens: Array, num_children: int, source: Source, *, distinct: bool
-) -> tuple[Array, Array]:
-    """Children that recursive rejection tries one after the other, given the token that comes out.
-
-    With y the token,  P(rank r is accepted | y, all before it were rejected) = min(1, D(y) / R(y)),
-    and a rejected child is distributed as (D - R)+, whatever y is.  The children behind the
-    accepted one are drawn from what is left of the draft, as always.
-
-    pair      p and q, float tensors [w, V]
-    tokens    int64 tensor [w]
-    distinct  does D lose what was drawn (`rrsw`), or does it stay q (`rrs`)?
-
-    Returns what `Verifier.draw_given` does.
-    """
-    xp = namespace(tokens)
-    residual, draft = (rows_to_one(each.double()) for each in pair)
-    untried = xp.ones_like(draft)
-    token, taken = tokens[:, None], xp.full_like(tokens, -1)
-    children = []
-    for rank in range(num_children):
-        searching = taken < 0
-        lack, excess = (residual - draft).clamp(min=0), (draft - residual).clamp(min=0)
-        coin = xp.concatenate((at(lack, token), at(xp.minimum(residual, draft), token)), -1)
-        accepted = searching & (source.categorical(_possible(coin)) == 1)
-        rejected = searching & ~accepted & (excess.sum(-1) > 0)
-        child = source.categorical(xp.where(rejected[:, None], excess, draft))
-        child = xp.where(accepted, tokens, child)
-        taken[accepted] = rank
-        children.append(child)
-        if distinct:
-            fill_at(untried, child[:, None], 0.0)
-            draft = rows_or_even(replaced_at(draft, child[:, None], 0.0), untried)
-        left = lack.sum(-1, keepdims=True) > 0
-        residual = xp.where(left, rows_to_one(lack), residual)
-    return xp.stack(children, -1), taken
 
 
 def _possible(coin: Array) -> Array:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .laws import Distinct
 from .namespace import Array, fill_at, namespace, replaced_at
-from .rejection import drawn, drawn_by_rejection, left_over, rows_or_even, sampled, tried, without
-from .verifier import Random, Rank, Source, source_of
+from .rejection import Rejection, drawn, left_over, rows_or_even
+from .verifier import Rank
 
 
-class RecursiveRejection(Distinct):
+class RecursiveRejection(Rejection):
     """Draws without replacement, tried one after the other (Sequoia, Algorithm 1).
 
     R starts as p and D as q.  The child x, drawn from D, is accepted with probability R(x) / D(x);
@@ -31,22 +30,8 @@ class RecursiveRejection(Distinct):
 
     name = "rrsw"
     summary = "recursive rejection, without replacement (Sequoia)"
-    plain_with_one_child = True
+    law = "without replacement"
     recorded_as = "rrsw"
-
-    def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
-        """Try each child on what the earlier ones left of p and q; see `Verifier.verify`."""
-        rng = source_of(rng)
-        residual, untried = p, q
-        tokens: list[int] = drafts.tolist()
-        for rank, token in enumerate(tokens):
-            if rank > 0:
-                untried = without(untried, tokens[:rank], 1)
-            left = tried(residual, untried, token, rng)
-            if left is None:
-                return rank, token
-            residual = left
-        return -1, sampled(residual, rng)
 
     def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
         """min(R, D) along one path of rejected tokens for each node; see `Verifier.masses`."""
@@ -72,9 +57,3 @@ class RecursiveRejection(Distinct):
         from .rrsw_rates import rrsw_rates
 
         return rrsw_rates(p, q, num_children, rng)
-
-    def draw_given(
-        self, p: Array, q: Array, tokens: Array, num_children: int, source: Source
-    ) -> tuple[Array, Array]:
-        """Children tried one after the other; see `Verifier.draw_given`."""
-        return drawn_by_rejection((p, q), tokens, num_children, source, distinct=True)

@@ -1,7 +1,6 @@
 """How often does recursive rejection without replacement accept each child?  Compiled.
 
-The exact twin of `RecursiveRejection.masses`: ranks 0 and 1 in closed form, and the rest over every
-path of rejected tokens where they are few.
+The exact twin of `RecursiveRejection.masses`: every path of rejected tokens where they are few.
 """
 
 from __future__ import annotations
@@ -9,95 +8,75 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .rejected_paths import MAX_ENUMERATED, draw, fill_untried, mean_and_error, path_uniforms
+from .rejected_paths import draw, fill_untried, rates_over_paths
+
+LEAST_SORTED = 16
+"""Tokens from which sorting them is faster than taking the draft apart once for each."""
 
 
 def rrsw_rates(
     p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rates, standard errors), float64 [P, num_children]: by rank, unconditional.
-
-    p, q  float64 [P, V]
-
-    Ranks 0 and 1 are exact; so are the rest where all their paths are enumerated.
-    """
-    rates = np.zeros((len(p), num_children))
-    errors = np.zeros_like(rates)
-    enumerable = p.shape[1] ** num_children <= MAX_ENUMERATED
-    for i in range(len(p)):
-        if num_children > 2 and enumerable:
-            _fill_enumerated(p[i], q[i], rates[i])
-            continue
-        rates[i, 0] = np.minimum(p[i], q[i]).sum()
-        if num_children > 1:
-            rates[i, 1] = _second_rate(p[i], q[i])
-        if num_children > 2:
-            uniforms = path_uniforms(rng, num_children - 1)
-            paths = np.zeros((len(uniforms), num_children))
-            _fill_paths(p[i], q[i], uniforms, paths)
-            mean, error = mean_and_error(paths)
-            rates[i, 2:], errors[i, 2:] = mean[2:], error[2:]
-    return rates, errors
-
-
-def _second_rate(p: np.ndarray, q: np.ndarray) -> float:
-    """sum over x of (q - p)+(x) * g(1 / (1 - q(x))), g(s) = sum over y of min(R1(y), s q(y)).
-
-    R1 = norm((p - q)+) is the same whatever x was.  g is piecewise linear in s with a kink at each
-    R1(y) / q(y): one sort and two running sums.
-    """
-    excess, lack = np.maximum(q - p, 0.0), np.maximum(p - q, 0.0)
-    if lack.sum() == 0.0:
-        return 0.0
-    residual = lack / lack.sum()
-    top = int(q.argmax())
-    others = np.delete(q, top).sum()
-    if others == 0.0:  # the draft is exhausted: evenly over the untried tokens
-        return float(excess[top] * np.minimum(np.delete(residual, top), 1 / (len(q) - 1)).sum())
-    left = 1.0 - q
-    left[top] = others  # the one place where the difference would cancel
-    rejected = excess > 0
-    scale = 1.0 / left[rejected]
-    useful = (residual > 0) & (q > 0)
-    kinks = residual[useful] / q[useful]
-    order = np.argsort(kinks)
-    full = np.concatenate(([0.0], np.cumsum(residual[useful][order])))
-    open_ = np.concatenate((np.cumsum(q[useful][order][::-1])[::-1], [0.0]))
-    place = np.searchsorted(kinks[order], scale, side="right")
-    return float((excess[rejected] * (full[place] + scale * open_[place])).sum())
+    """(rates, standard errors), float64 [P, num_children]; see `rates_over_paths`."""
+    uniforms = (rng, num_children - 1)
+    return rates_over_paths(p, q, num_children, uniforms, _add_enumerated, _fill_paths)
 
 
 @njit(cache=True)
-def _fill_enumerated(p, q, rates):  # type: ignore[no-untyped-def]
-    """Every sequence of rejected tokens, depth first; one level of the stack per rank."""
-    num_children, vocabulary = len(rates), len(p)
-    target = np.zeros((num_children, vocabulary))
-    draft = np.zeros((num_children, vocabulary))
-    tried = np.zeros(vocabulary, np.bool_)
-    weight = np.zeros(num_children)
-    token = np.zeros(num_children, np.int64)  # the one rejected at each level; the next to try
-    target[0], draft[0], weight[0] = p, q, 1.0
-    rates[:] = 0.0
-    rates[0] = np.minimum(p, q).sum()
-    rank = 0
-    while rank >= 0:
-        x = token[rank]
-        if x > 0:
-            tried[x - 1] = False
-        while x < vocabulary and draft[rank, x] <= target[rank, x]:
-            x += 1
-        if x == vocabulary or rank + 1 == num_children:
-            rank -= 1
-            continue
-        tried[x] = True
-        token[rank] = x + 1
-        weight[rank + 1] = weight[rank] * (draft[rank, x] - target[rank, x])
-        target[rank + 1] = target[rank]
-        draft[rank + 1] = draft[rank]
-        if _reject(target[rank + 1], draft[rank + 1], tried) > 0.0:
-            rank += 1
-            token[rank] = 0
-            rates[rank] += weight[rank] * np.minimum(target[rank], draft[rank]).sum()
+def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[no-untyped-def]
+    """Add what every path of rejected tokens contributes from `rank` on to `rates`."""
+    rates[rank] += weight * np.minimum(target, draft).sum()
+    if rank + 1 == len(rates):
+        return
+    residual = target.copy()
+    if _reject(residual, draft) == 0.0:
+        return
+    if rank + 2 == len(rates) and len(target) >= LEAST_SORTED:
+        rates[rank + 1] += weight * next_rate(target, draft, residual, tried)
+        return
+    for x in range(len(target)):
+        if draft[x] > target[x]:
+            rest = draft.copy()
+            tried[x] = True
+            fill_untried(rest, tried)
+            rejected = weight * (draft[x] - target[x])
+            _add_enumerated(residual, rest, tried, rejected, rank + 1, rates)
+            tried[x] = False
+
+
+@njit(cache=True)
+def next_rate(target, draft, residual, tried):  # type: ignore[no-untyped-def]
+    """The acceptance of the next child, over whichever child is rejected now.
+
+        sum over x of (D - R)+(x) g(1 / (1 - D(x))),   g(s) = sum over y of min(R1(y), s D(y))
+
+    R1 = norm((R - D)+), the same whatever x is.  g is piecewise linear in s with a kink at each
+    R1(y) / D(y): one sort and two running sums.
+
+    target, draft, residual  float64 [V]  R, D and R1
+    tried                    bool [V]     tokens tried before x
+    """
+    top = draft.argmax()
+    others = draft[:top].sum() + draft[top + 1 :].sum()
+    if others == 0.0:  # the draft is exhausted: evenly over the untried tokens
+        even = np.where(tried, 0.0, 1.0)
+        even[top] = 0.0
+        overlap = np.minimum(residual, even / max(even.sum(), 1.0)).sum()
+        return (draft[top] - target[top]) * overlap
+    useful = np.flatnonzero((residual > 0.0) & (draft > 0.0))
+    kinks = residual[useful] / draft[useful]
+    order = np.argsort(kinks)
+    kinks, useful = kinks[order], useful[order]
+    full, open_ = np.zeros(len(useful) + 1), np.zeros(len(useful) + 1)
+    full[1:] = np.cumsum(residual[useful])
+    open_[:-1] = np.cumsum(draft[useful][::-1])[::-1]
+    rate = 0.0
+    for x in range(len(draft)):
+        if draft[x] > target[x]:
+            scale = 1.0 / (others if x == top else 1.0 - draft[x])
+            place = np.searchsorted(kinks, scale, side="right")
+            rate += (draft[x] - target[x]) * (full[place] + scale * open_[place])
+    return rate
 
 
 @njit(cache=True)
@@ -112,24 +91,20 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
             if x < 0:
                 break
             tried[x] = True
-            survival *= _reject(target, draft, tried)
+            survival *= _reject(target, draft)
             if survival == 0.0:
                 break
+            fill_untried(draft, tried)
             paths[path, rank] = survival * np.minimum(target, draft).sum()
 
 
 @njit(cache=True)
-def _reject(target, draft, tried):  # type: ignore[no-untyped-def]
-    """Update R and D in place after the last of `tried` was rejected; the chance of a rejection.
-
-    Returns 0 and leaves both undefined where rounding leaves nothing to sample from.
-    """
+def _reject(target, draft):  # type: ignore[no-untyped-def]
+    """Update R in place after a rejection; return its chance.  R is undefined where that is 0."""
     left = 0.0
     for y in range(len(target)):
         target[y] = max(target[y] - draft[y], 0.0)
         left += target[y]
     if left > 0.0:
-        for y in range(len(target)):
-            target[y] /= left
-        fill_untried(draft, tried)
+        target /= left
     return left

@@ -84,9 +84,9 @@ class Rank(NamedTuple):
 class Verifier:
     """A method of verification: how children are drawn and judged, and what planning knows of it.
 
-    A subclass sets the attributes below where they differ, and has `verify`, `masses` and, unless
-    it draws its children as others do (`laws`), `sample`; the rest follows from these.  It holds no
-    state, so that one instance serves everybody.
+    A subclass sets the attributes below where they differ, and has `verify`, `masses` and, for a
+    law of its own, `sample`; the rest follows from these.  It holds no state, so that one instance
+    serves everybody.
     """
 
     name: ClassVar[str]
@@ -134,9 +134,13 @@ class Verifier:
         k    1 <= k <= V                 children a node
         rng  a `Source` or a `torch.Generator`
 
-        Returns int64 [w, k] or [k].
+        Returns int64 [w, k] or [k].  A verifier of another law than the first two has its own.
         """
-        raise NotImplementedError
+        rng = source_of(rng)
+        if self.law == "independent":
+            return rng.with_replacement(q, k)
+        drafts = rng.without_replacement(q if q.ndim == 2 else q[None], k)
+        return drafts if q.ndim == 2 else drafts[0]
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """The accepted child of one node, and the token that the step goes on with.

@@ -9,11 +9,9 @@ from scipy.optimize import linprog
 
 from planner import PlannerError
 from planner.optimizer import acceptance_rates, optimal_acceptance
-from planner.verifiers import VERIFIERS
-from planner.verifiers import lookahead_rates as lookahead
-from planner.verifiers import rrsw_rates as rejection
+from planner.verifiers import VERIFIERS, rejected_paths
 from planner.verifiers.rates import estimated_acceptance, most_children
-from planner.verifiers.rrsw_rates import _second_rate
+from planner.verifiers.rrsw_rates import LEAST_SORTED, next_rate
 from planner.verifiers.transport_lp import best_transport, joint_law
 
 from .distributions import FAMILIES, family, law_of_children, pairs, rrsw_by_enumeration
@@ -23,13 +21,16 @@ EPS = np.finfo(float).eps
 
 @pytest.mark.parametrize("num_children", [1, 2, 3, 4, 5])
 def test_rrsw_is_the_enumeration_of_every_draw(num_children):
-    for p, q in pairs():
+    """Of 17 tokens the last rank is sorted, of 5 it is followed."""
+    assert 5 < LEAST_SORTED <= 17
+    for p, q in [*pairs(), *(pairs(17)[:4] if num_children <= 3 else [])]:
         rates = acceptance_rates(p, q, "rrsw", num_children)
         assert rates == pytest.approx(rrsw_by_enumeration(p, q, num_children), abs=1e3 * EPS)
 
 
 @pytest.mark.parametrize("vocabulary", [2, 7, 63])
 def test_second_rank_by_sorting_is_the_sum_over_rejected_tokens(vocabulary):
+    no_token = np.zeros(vocabulary, np.bool_)
     for p, q in pairs(vocabulary):
         excess, lack = np.maximum(q - p, 0), np.maximum(p - q, 0)
         slow = 0.0
@@ -38,7 +39,8 @@ def test_second_rank_by_sorting_is_the_sum_over_rejected_tokens(vocabulary):
             if draft.sum() == 0:
                 draft = (np.arange(vocabulary) != x).astype(float)
             slow += excess[x] * np.minimum(lack / lack.sum(), draft / draft.sum()).sum()
-        assert _second_rate(p, q) == pytest.approx(slow, abs=1e3 * vocabulary * EPS)
+        found = next_rate(p, q, lack / lack.sum(), no_token) if lack.sum() > 0 else 0.0
+        assert found == pytest.approx(slow, abs=1e3 * vocabulary * EPS)
 
 
 def test_second_rank_survives_a_draft_that_is_nearly_certain():
@@ -60,8 +62,7 @@ def test_sampled_ranks_are_unbiased_and_know_their_error(verifier, monkeypatch):
     p, q = pairs(6, seed=3)[0]
     exact = estimated_acceptance(p, q, verifier, 5)
     assert (exact.standard_errors == 0).all()
-    for module in (lookahead, rejection):
-        monkeypatch.setattr(module, "MAX_ENUMERATED", 0)
+    monkeypatch.setattr(rejected_paths, "MAX_ENUMERATED", 0)
     rng = np.random.default_rng(0)
     samples = [estimated_acceptance(p, q, verifier, 5, rng) for _ in range(300)]
     rates = np.array([sample.rates for sample in samples])
@@ -256,14 +257,14 @@ def test_all_tokens_as_children_cannot_miss():
 
 def test_second_child_by_quadrature_is_the_closed_form():
     """The clocks hold for k = 2 as well; cut off at s = 1e-4 they then miss up to 1e-12 / 2."""
-    from planner.verifiers.transport import _fill_inside, _inside_without_replacement
+    from planner.verifiers.transport import _both_inside, fill_inside
 
     q = np.sort(np.random.default_rng(0).dirichlet(np.ones(100)))[::-1].copy()
     outside = np.append(np.cumsum(q[:0:-1])[::-1], 0.0)
     times = np.exp(np.arange(np.log(1e-4), np.log(40 / outside[-2]), 0.2))
     inside = np.zeros(100)
-    _fill_inside(q, outside, times, 2, inside)
-    assert inside[:-1] == pytest.approx(_inside_without_replacement(q, 2)[:-1], abs=1e-11)
+    fill_inside(q, outside, times, 2, inside)
+    assert inside[:-1] == pytest.approx(_both_inside(q[None])[0, :-1], abs=1e-11)
 
 
 @pytest.mark.parametrize("call", [

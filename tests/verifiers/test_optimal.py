@@ -10,9 +10,9 @@ from planner import load
 from planner.documents.profile import Acceptance, family_columns
 from planner.documents.sampling import Sampling
 from planner.optimizer import optimal_acceptance
-from planner.verifiers import VERIFIERS, transport_rows
+from planner.verifiers import VERIFIERS, transport
 from planner.verifiers.namespace import MAX_ELEMENTS
-from planner.verifiers.transport_rows import optimal_with_replacement, optimal_without_replacement
+from planner.verifiers.transport import optimal_with_replacement, optimal_without_replacement
 from profiler import Pair, Settings, measure_profile
 from profiler import optimum as optimum_module
 from profiler.acceptance import Tracing, measure_acceptance
@@ -110,9 +110,9 @@ def test_chunks_change_nothing(replacement, monkeypatch):
     q[::5] = np.eye(17)[3]
     whole = found(p, q, 5, replacement)
     monkeypatch.setitem(MAX_ELEMENTS, "cpu", 7 * 17)
-    monkeypatch.setitem(transport_rows.MAX_CLOCKS, "cpu", 100)
-    monkeypatch.setattr(transport_rows, "MIN_ROWS", 1)
-    monkeypatch.setattr(transport_rows, "BLOCK", 4)
+    monkeypatch.setitem(transport.MAX_CLOCKS, "cpu", 100)
+    monkeypatch.setattr(transport, "MIN_ROWS", 1)
+    monkeypatch.setattr(transport, "BLOCK", 4)
     # other chunks have other late nodes: they add what comes after e^-80
     np.testing.assert_allclose(found(p, q, 5, replacement), whole, rtol=0, atol=1e-13)
 
