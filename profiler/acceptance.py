@@ -11,12 +11,13 @@ import torch
 from planner.documents.profile import Acceptance, PromptAcceptance
 from planner.documents.sampling import Sampling
 from planner.verifiers import VERIFIERS, verifier_at
+from runtime.heads.labelled_texts import logits_behind
 from runtime.pair import Pair
 from runtime.token_distribution import distribution
 from runtime.written import Written
 
 from .journal import Piece
-from .optimum import Optimum
+from .optimum import Optimum, mean_rates
 from .target_texts import sample_continuations
 from .traces import Traced, traced
 
@@ -102,32 +103,29 @@ def acceptance_entries(
     piece: Piece, sampling: Sampling
 ) -> tuple[list[Acceptance], dict[str, np.ndarray]]:
     """The profile's entries for the verifiers that were traced, and the arrays they name."""
-    entries, arrays = [], {}
+    entries: list[Acceptance] = []
+    arrays: Piece = {}
+    ends = np.cumsum(piece["num_positions"])[:-1]
     for verifier in VERIFIERS:
         decoding = verifier_at(verifier, sampling)
-        expected = piece.get(f"{decoding.name}/expected")
-        if expected is None:
+        if f"{decoding.name}/expected" not in piece:
             continue
         prefix = f"{str(sampling).replace(' ', ',')}/{decoding.name}"
         names = {field: f"{prefix}/{field}" for field in Traced._fields}
-        for field, name in names.items():
-            arrays[name] = piece[f"{decoding.name}/{field}"]
-        by_prompt = np.split(expected.astype(np.float64), np.cumsum(piece["num_positions"])[:-1])
-        by_rank_alone = decoding.by_rank_alone
-        num_columns = expected.shape[1]
-        num_ranks = num_columns if by_rank_alone else Acceptance.ranks_in(num_columns)
+        arrays |= {name: piece[f"{decoding.name}/{field}"] for field, name in names.items()}
+        expected = piece[f"{decoding.name}/expected"]
+        num_ranks = expected.shape[1]
+        if not decoding.by_rank_alone:
+            num_ranks = Acceptance.ranks_in(num_ranks)
         entries.append(
             Acceptance(
                 sampling=sampling,
                 verifier=verifier,
                 num_ranks=num_ranks,
-                by_rank_alone=by_rank_alone,
+                by_rank_alone=decoding.by_rank_alone,
                 prompts=[
-                    PromptAcceptance(
-                        num_positions=len(rows),
-                        acceptance=[round(float(rate), 7) for rate in rows.mean(axis=0)],
-                    )
-                    for rows in by_prompt
+                    PromptAcceptance(num_positions=len(rows), acceptance=mean_rates(rows))
+                    for rows in np.split(expected.astype(np.float64), ends)
                 ],
                 **names,
             )
@@ -139,14 +137,8 @@ def distributions_along(
     pair: Pair, written: Written, sampling: Sampling
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """p and q, float [tokens, V], in front of every token of the text, as decoding sees them."""
-    tokens = torch.tensor([*written.prompt, *written.text[:-1]])
-    distributions = []
-    for model in (pair.target, pair.draft):
-        cache = model.new_cache(len(tokens))
-        positions = torch.arange(len(tokens), device=model.device)
-        logits = model.forward(
-            tokens.to(model.device), positions, cache, num_logits=len(written.text)
-        ).to(pair.target.device)
-        own = sampling.of_draft if model is pair.draft else sampling
-        distributions.append(distribution(logits, own))
-    return distributions[0], distributions[1]
+    p, q = (
+        distribution(logits_behind(model, written).to(pair.target.device), own)
+        for model, own in ((pair.target, sampling), (pair.draft, sampling.of_draft))
+    )
+    return p, q

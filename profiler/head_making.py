@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from planner.documents.arguments import count
 from planner.documents.document import PlannerError
 from planner.documents.head_card import HeadCard, HeadData, HeadShape, HeadTraining
 from planner.documents.sampling import Sampling
@@ -30,17 +32,16 @@ from runtime.heads import (
     train,
     weights_sha256,
 )
-from runtime.inputs import check_length, checked_prompt
-from runtime.language_model import HiddenModel
 from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 
-from .code import measured_by
-from .journal import Journal, Piece
-from .target_texts import sample_continuations
+from .journal import Journal, Piece, identity_of, measured_by
+from .target_texts import check_prompts, sample_continuations
 
 TEXTS_AT_ONCE = 64
 """Texts that are written, labelled and kept together: what an interruption can cost."""
+LEARNT = ("response", "drafts", "labels")
+"""What a `LabelledText` says of each of its tokens."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,6 @@ class HeadSettings:
     learning_rate: float | None = None
     """None: the paper's, carried over to the draft's hidden size and the number of steps."""
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Numbers of the prompts on either side."""
-
-    training: list[int]
-    held_out: list[int]
 
 
 def make_head(
@@ -92,24 +85,32 @@ def make_head(
     outside the vocabulary, and for training that diverges.
     """
     _check_settings(settings)
-    reading = pair.hidden_draft
-    checked = _checked(pair, prompts, settings)
-    identity = _identity(pair, checked, settings)
-    texts = _texts(pair, checked, settings, Journal(output, identity, measured_by()), report_line)
-    split = _split(len(checked), settings)
-    seen = [text for text in texts if text.prompt_index in set(split.training)]
-    unseen = [text for text in texts if text.prompt_index in set(split.held_out)]
+    draft = pair.hidden_draft
+    if len(prompts) < 2:
+        raise PlannerError(
+            f"prompts: got {len(prompts)}, expected at least 2: one to train on and one to try"
+        )
+    check_prompts(prompts, pair, settings.num_tokens)
+    identity = _identity(pair, prompts, settings)
+    texts = _texts(pair, prompts, settings, Journal(output, identity, measured_by()), report_line)
+    held_out = _held_out(len(prompts), settings)
+    seen = [text for text in texts if text.prompt_index not in held_out]
+    unseen = [text for text in texts if text.prompt_index in held_out]
     if not seen or not unseen:
         raise PlannerError(
-            f"num_texts: got {settings.num_texts} texts behind {len(checked)} prompts, expected "
+            f"num_texts: got {settings.num_texts} texts behind {len(prompts)} prompts, expected "
             "some on either side of the split; raise it to the number of prompts"
         )
-    shape, training = _plan(reading, seen, settings)
+    size = hidden_size_of(draft, seen[0].prompt)
+    shape = HeadShape(hidden_size=size, depth=settings.depth)
+    training = _training(size, len(seen), settings)
     learning = {"training": training.model_dump()} | shape.model_dump()
-    journal = Journal(output, identity | learning, measured_by())
-    head, losses = train(reading, seen, shape, training, checkpoint=_checkpoint(journal))
+    kept = Journal(output, identity | learning, measured_by()).place("training.checkpoint")
+    head, losses = train(
+        draft, seen, shape, training, checkpoint=None if kept is None else Checkpoint(kept)
+    )
     mean = float(np.concatenate([text.labels for text in seen]).mean(dtype=np.float64))
-    report_line(f"trying the head on {len(unseen)} texts behind {len(split.held_out)} prompts")
+    report_line(f"trying the head on {len(unseen)} texts behind {len(held_out)} prompts")
     card = HeadCard(
         written_by=WRITTEN_BY,
         target=pair.target.info,
@@ -117,7 +118,16 @@ def make_head(
         sampling=settings.sampling,
         shape=shape,
         training=training,
-        data=_described(checked, seen, unseen, mean),
+        data=HeadData(
+            prompts_sha256=sha256(json.dumps(identity["prompts"]).encode()).hexdigest(),
+            num_prompts=len({text.prompt_index for text in seen}),
+            num_texts=len(seen),
+            num_tokens=sum(map(len, seen)),
+            mean_acceptance=mean,
+            held_out_prompts=len({text.prompt_index for text in unseen}),
+            held_out_texts=len(unseen),
+            held_out_tokens=sum(map(len, unseen)),
+        ),
         losses=thinned(losses),
         evaluation=evaluate(
             head, pair, unseen, settings.sampling,
@@ -132,54 +142,29 @@ def make_head(
 
 def _check_settings(settings: HeadSettings) -> None:
     """Raise PlannerError before texts are written, which is most of the work."""
-    for name, low, high in (("held_out", 0, 1), ("reject_weight", 0, inf)):
-        if not low < getattr(settings, name) < high:
-            raise PlannerError(
-                f"{name}: got {getattr(settings, name)}, expected more than {low}, less than {high}"
-            )
-    if settings.learning_rate is not None and not 0 < settings.learning_rate < inf:
-        raise PlannerError(
-            f"learning_rate: got {settings.learning_rate}, expected a positive number, or None"
-        )
+    for name, low, high in (
+        ("held_out", 0, 1),
+        ("reject_weight", 0, inf),
+        ("learning_rate", 0, inf),
+    ):
+        value = getattr(settings, name)
+        if value is not None and not low < value < high:
+            raise PlannerError(f"{name}: got {value}, expected more than {low}, less than {high}")
     if settings.mix is not None and not 0 <= settings.mix < 1:
         raise PlannerError(f"mix: got {settings.mix}, expected at least 0, less than 1, or None")
     for name, least in (
         ("num_texts", 2), ("num_tokens", 1), ("depth", 0), ("epochs", 1), ("batch_size", 1),
         ("seed", 0),
     ):  # fmt: skip
-        value = getattr(settings, name)
-        if not isinstance(value, int) or not least <= value < 2**63:
-            raise PlannerError(f"{name}: got {value!r}, expected a whole number, at least {least}")
+        count(getattr(settings, name), name, least, 2**63 - 1)
 
 
-def _checked(
+def _identity(
     pair: Pair, prompts: Sequence[Sequence[int]], settings: HeadSettings
-) -> list[list[int]]:
-    if len(prompts) < 2:
-        raise PlannerError(
-            f"prompts: got {len(prompts)}, expected at least 2: one to train on and one to try"
-        )
-    checked = []
-    for index, prompt in enumerate(prompts):
-        try:
-            checked.append(checked_prompt(prompt, pair.vocab_size))
-            check_length(len(prompt), settings.num_tokens, [pair.target, pair.draft])
-        except PlannerError as error:
-            raise PlannerError(f"prompts[{index}]: {error}") from None
-    return checked
-
-
-def _identity(pair: Pair, prompts: list[list[int]], settings: HeadSettings) -> dict[str, object]:
+) -> dict[str, object]:
     """Everything that the texts and their labels depend on."""
-    return {
+    return identity_of(pair, prompts) | {
         "what": "texts for a head",
-        "target": pair.target.info.model_dump(),
-        "draft": pair.draft.info.model_dump(),
-        "machine": describe_machine(pair.target.device).model_dump(),
-        "execution": [
-            describe_execution(model).model_dump() for model in (pair.target, pair.draft)
-        ],
-        "prompts": prompts,
         "sampling": settings.sampling.model_dump(),
         "num_texts": settings.num_texts,
         "num_tokens": settings.num_tokens,
@@ -190,7 +175,7 @@ def _identity(pair: Pair, prompts: list[list[int]], settings: HeadSettings) -> d
 
 def _texts(
     pair: Pair,
-    prompts: list[list[int]],
+    prompts: Sequence[Sequence[int]],
     settings: HeadSettings,
     journal: Journal,
     report_line: Callable[[str], None],
@@ -205,83 +190,54 @@ def _texts(
     firsts = range(0, num_texts, TEXTS_AT_ONCE)
     for number, first in enumerate(tqdm(firsts, unit="piece", desc="texts")):
         indices = [i % len(prompts) for i in range(first, min(first + TEXTS_AT_ONCE, num_texts))]
-
-        def measure(indices: list[int] = indices, number: int = number) -> Piece:
-            chosen = [prompts[index] for index in indices]
-            seeds = [prompt_seed(settings.seed, 2 * number + which) for which in (1, 2)]
-            responses = sample_continuations(
-                pair.target, chosen, settings.sampling, settings.num_tokens, seeds[0]
-            )
-            labelled = label_texts(
-                pair, chosen, responses, settings.sampling,
-                seed=seeds[1], prompt_indices=indices,
-            )  # fmt: skip
-            return _packed(labelled)
-
-        texts += _unpacked(journal.piece(f"texts-{number}", measure), prompts)
+        seeds = [prompt_seed(settings.seed, 2 * number + which) for which in (1, 2)]
+        measure = partial(_piece, pair, prompts, indices, settings, seeds)
+        piece = journal.piece(f"texts-{number}", measure)
+        ends = np.cumsum(piece["num_tokens"])[:-1]
+        rows = [np.split(piece[name], ends) for name in LEARNT]
+        texts += [
+            LabelledText(tuple(prompts[index]), index, *arrays)
+            for index, *arrays in zip(piece["prompt_index"].tolist(), *rows, strict=True)
+        ]
     return texts
 
 
-def _packed(texts: list[LabelledText]) -> Piece:
+def _piece(
+    pair: Pair,
+    prompts: Sequence[Sequence[int]],
+    indices: list[int],
+    settings: HeadSettings,
+    seeds: list[int],
+) -> Piece:
+    """Texts behind the prompts at `indices`, written with the first seed, labelled with the other,
+    one after the other."""
+    chosen = [prompts[index] for index in indices]
+    responses = sample_continuations(
+        pair.target, chosen, settings.sampling, settings.num_tokens, seeds[0]
+    )
+    texts = label_texts(
+        pair, chosen, responses, settings.sampling, seed=seeds[1], prompt_indices=indices
+    )
     return {
         "prompt_index": np.array([text.prompt_index for text in texts]),
         "num_tokens": np.array([len(text) for text in texts]),
-        "responses": np.concatenate([text.response for text in texts]),
-        "drafts": np.concatenate([text.drafts for text in texts]),
-        "labels": np.concatenate([text.labels for text in texts]),
+        **{name: np.concatenate([getattr(text, name) for text in texts]) for name in LEARNT},
     }
 
 
-def _unpacked(piece: Piece, prompts: list[list[int]]) -> list[LabelledText]:
-    ends = np.cumsum(piece["num_tokens"])[:-1]
-    rows = [np.split(piece[name], ends) for name in ("responses", "drafts", "labels")]
-    return [
-        LabelledText(tuple(prompts[index]), index, *arrays)
-        for index, *arrays in zip(piece["prompt_index"].tolist(), *rows, strict=True)
-    ]
-
-
-def _split(num_prompts: int, settings: HeadSettings) -> _Split:
+def _held_out(num_prompts: int, settings: HeadSettings) -> set[int]:
+    """Numbers of the prompts that the head is tried on."""
     order = np.random.default_rng(settings.seed).permutation(num_prompts).tolist()
-    count = min(max(1, round(settings.held_out * num_prompts)), num_prompts - 1)
-    return _Split(training=sorted(order[count:]), held_out=sorted(order[:count]))
+    return set(order[: min(max(1, round(settings.held_out * num_prompts)), num_prompts - 1)])
 
 
-def _plan(
-    draft: HiddenModel, texts: list[LabelledText], settings: HeadSettings
-) -> tuple[HeadShape, HeadTraining]:
-    size = hidden_size_of(draft, texts[0].prompt)
-    rate = settings.learning_rate
-    if rate is None:
-        steps = num_steps_of(len(texts), settings.epochs, settings.batch_size)
-        rate = learning_rate_for(size, steps)
-    return HeadShape(hidden_size=size, depth=settings.depth), HeadTraining(
+def _training(hidden_size: int, num_texts: int, settings: HeadSettings) -> HeadTraining:
+    steps = num_steps_of(num_texts, settings.epochs, settings.batch_size)
+    return HeadTraining(
         reject_weight=settings.reject_weight,
         mix=settings.mix,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
-        learning_rate=rate,
+        learning_rate=settings.learning_rate or learning_rate_for(hidden_size, steps),
         seed=settings.seed,
-    )
-
-
-def _checkpoint(journal: Journal) -> Checkpoint | None:
-    if journal.folder is None:
-        return None
-    journal.make_folder()
-    return Checkpoint(journal.folder / "training.checkpoint")
-
-
-def _described(
-    prompts: list[list[int]], seen: list[LabelledText], unseen: list[LabelledText], mean: float
-) -> HeadData:
-    return HeadData(
-        prompts_sha256=sha256(json.dumps(prompts).encode()).hexdigest(),
-        num_prompts=len({text.prompt_index for text in seen}),
-        num_texts=len(seen),
-        num_tokens=sum(map(len, seen)),
-        mean_acceptance=mean,
-        held_out_prompts=len({text.prompt_index for text in unseen}),
-        held_out_texts=len(unseen),
-        held_out_tokens=sum(map(len, unseen)),
     )

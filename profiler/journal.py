@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,16 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as dump_arrays
 
 from planner.documents.document import PlannerError, write_atomically
+from planner.documents.version import WRITTEN_BY
+from runtime.machine import describe_execution, describe_machine
+from runtime.pair import Pair
 
 Piece = dict[str, np.ndarray]
 
 CODE = "code"
 """The file in a journal's folder that says which code took its pieces."""
+MEASURING = ("profiler", "runtime", "planner.verifiers", "planner.policies", "tree_kernels")
+"""Packages whose sources decide what is measured."""
 
 
 class Journal:
@@ -32,27 +39,27 @@ class Journal:
     output    the file that the whole measurement will be written to; None keeps nothing
     settings  everything that was asked for and that the measurement depends on, as JSON data
     code      the code that measures, in one word; pieces that other code took are removed, and
-              `num_outdated` says how many they were; "": any code's are taken
+              `num_outdated` says how many they were
     """
 
     def __init__(self, output: str | Path | None, settings: dict[str, Any], code: str = "") -> None:
         self.folder: Path | None = None
         self.num_outdated = 0
         self._code = code
-        if output is not None:
-            canonical = json.dumps(settings, sort_keys=True).encode()
-            output = Path(output)
-            self.folder = output.parent / f".{output.name}.{sha256(canonical).hexdigest()[:12]}"
-            if self._mark() != code:
-                self.num_outdated = self.num_pieces
-                shutil.rmtree(self.folder, ignore_errors=True)
+        if output is None:
+            return
+        canonical = json.dumps(settings, sort_keys=True).encode()
+        output = Path(output)
+        self.folder = output.parent / f".{output.name}.{sha256(canonical).hexdigest()[:12]}"
+        mark = self.folder / CODE
+        if self.folder.is_dir() and not (mark.is_file() and mark.read_bytes() == code.encode()):
+            self.num_outdated = self.num_pieces
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def num_pieces(self) -> int:
         """Pieces that an earlier, interrupted run left."""
-        if self.folder is None or not self.folder.is_dir():
-            return 0
-        return sum(1 for _ in self.folder.glob("*.piece"))
+        return 0 if self.folder is None else len([*self.folder.glob("*.piece")])
 
     @property
     def resumption(self) -> str:
@@ -84,31 +91,24 @@ class Journal:
             except (OSError, SafetensorError):
                 path.unlink(missing_ok=True)
         content = {key: np.ascontiguousarray(array) for key, array in measure().items()}
-        self.make_folder()
+        self.place(path.name)
         write_atomically(path, dump_arrays(content))
         return content
 
-    def make_folder(self) -> None:
-        """Make the folder that pieces are kept in, if any are to be kept, and mark whose they are.
+    def place(self, name: str) -> Path | None:
+        """Where a file of that name is kept, in a folder made and marked now; None: nowhere.
 
         Raises PlannerError when it cannot be made.
         """
-        if self.folder is None or self.folder.is_dir():
-            return
-        try:
-            self.folder.mkdir()
-        except OSError as error:
-            raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
-        write_atomically(self.folder / CODE, self._code)
-
-    def _mark(self) -> str:
-        """The code that took the pieces which lie there; "" where nothing is said of it."""
-        if self.folder is None or not self.folder.is_dir():
-            return self._code
-        try:
-            return (self.folder / CODE).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return ""
+        if self.folder is None:
+            return None
+        if not self.folder.is_dir():
+            try:
+                self.folder.mkdir()
+            except OSError as error:
+                raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
+            write_atomically(self.folder / CODE, self._code)
+        return self.folder / name
 
 
 def discard_pieces(output: str | Path) -> None:
@@ -116,3 +116,37 @@ def discard_pieces(output: str | Path) -> None:
     output = Path(output)
     for folder in output.parent.glob(f".{output.name}.{'[0-9a-f]' * 12}"):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def identity_of(pair: Pair, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """The models, the machine that they are run on and how, and the prompts, as JSON data."""
+    models = (pair.target, pair.draft)
+    return {
+        "target": pair.target.info.model_dump(),
+        "draft": pair.draft.info.model_dump(),
+        "machine": describe_machine(pair.target.device).model_dump(),
+        "execution": [describe_execution(model).model_dump() for model in models],
+        "prompts": [list(prompt) for prompt in prompts],
+    }
+
+
+@cache
+def measured_by() -> str:
+    """The version of Espalier and the SHA-256 of the sources that measure, as one word.
+
+    Pieces of a measurement that were taken under another word must not be mixed with new ones: the
+    verifiers may accept, and the passes may cost, something else since.
+    """
+    digest = sha256()
+    for package in MEASURING:
+        for folder in _folders(package):
+            for path in sorted(folder.rglob("*.py")):
+                digest.update(f"{package}/{path.relative_to(folder).as_posix()}".encode())
+                digest.update(path.read_bytes())
+    return f"{WRITTEN_BY.replace(' ', '-')}-{digest.hexdigest()}"
+
+
+def _folders(package: str) -> list[Path]:
+    spec = find_spec(package)
+    places = None if spec is None else spec.submodule_search_locations
+    return [Path(place) for place in places or ()]

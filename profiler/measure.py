@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from planner.documents.document import PlannerError
 from planner.documents.head_card import HeadFile
-from planner.documents.profile import Acceptance, Profile, Replay
+from planner.documents.profile import Acceptance, OptimalAcceptance, Profile, Replay
 from planner.documents.sampling import Sampling
 from planner.documents.version import WRITTEN_BY
 from runtime.heads import AcceptanceHead
@@ -24,19 +26,19 @@ from runtime.pair import Pair
 from runtime.written import Written
 
 from .acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
-from .code import measured_by
-from .journal import Journal, Piece
+from .journal import Journal, Piece, identity_of, measured_by
 from .optimum import optimal_entries
 from .profile_settings import Extent, Settings, fitted
-from .progress_bar import Progress
 from .replay.record import Recording, record_replays, replay_entry, replayed_verifiers
+from .target_texts import check_prompts
 from .times.cost_grid import CostGrid
 from .times.growing import chain_sizes, powers_of_two
 from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
 SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
 """What a sweep takes for each node of the largest tree, tracing for each position of the texts, and
-recording for each tree: only the bar goes by it."""
+recording for each tree, with the embedded models on two cores: only the bar goes by it."""
+BAR = "{desc}{percentage:3.0f}%|{bar}| {elapsed} so far, {remaining} left"
 
 
 @dataclass(frozen=True)
@@ -78,22 +80,30 @@ def measure_profile(
     if not prompts or not settings.samplings or settings.contexts == ():
         raise PlannerError("prompts, temperatures, contexts: expected at least one of each")
     extent = fitted(settings, pair, max(map(len, prompts)))
-    _check_prompts(prompts, pair, extent.num_tokens)
+    check_prompts(prompts, pair, extent.num_tokens)
     _check_heads(heads, settings.samplings, pair)
-    identity = _identity(pair, prompts, settings, extent, heads)
+    identity = identity_of(pair, prompts) | {
+        "grid": asdict(CostGrid.up_to(extent.max_nodes, pair.vocab_size)),
+        "repeated": [SMALL_SIZES, NUM_SMALL],
+        "growing": [powers_of_two(extent.max_nodes), chain_sizes(extent.max_nodes)],
+        "heads": {str(sampling): each.file.sha256 for sampling, each in heads.items()},
+        "samplings": [sampling.model_dump() for sampling in settings.samplings],
+        "extent": asdict(extent),
+        "width": asdict(settings.width),
+        "seed": settings.seed,
+    }
     journal = Journal(output, identity, measured_by())
     if journal.resumption:
         report_line(journal.resumption)
-    return Measurement(pair, prompts, settings, extent, heads, journal).profile()
+    return _Measurement(pair, prompts, settings, extent, heads, journal).profile()
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """One measurement: of which models, on which prompts, how much, and what of it is done.
+class _Measurement:
+    """What `measure_profile` was asked for, `extent` fitted to the models; and what of it is done.
 
-    prompts  token ids, checked
-    extent   the settings' numbers, fitted to the models
-    heads    by the sampling that they were trained for
+    A piece is of one round of times, of the acceptance under one sampling, or of the trees that one
+    verifier recorded under it.
     """
 
     pair: Pair
@@ -106,17 +116,30 @@ class Measurement:
     def profile(self) -> Profile:
         """Everything, in an order that lets no slow spell of the machine meet all times."""
         samplings = self.settings.samplings
-        with Progress(self.work(), self.journal) as progress:
-            rounds, half = CostRounds(self.sweeps(), self.journal), self.extent.repeats // 2
-            sweeps = iter(self._sweep_names())
-            progress.doing("times")
+        rounds, half = CostRounds(self._sweeps(), self.journal), self.extent.repeats // 2
+        work = self._work()
+        sweeps = iter(work)
+        with _Progress(work, self.journal) as progress:
+            progress.set_description("times")
             rounds.take(range(half), lambda: progress.done(next(sweeps)))
-            acceptance = {each: self.acceptance(each, progress) for each in samplings}
-            trees = {each: self.trees(each, acceptance[each], progress) for each in samplings}
-            progress.doing("times")
+            acceptance = {each: self._acceptance(each, progress) for each in samplings}
+            trees = {each: self._trees(each, acceptance[each], progress) for each in samplings}
+            progress.set_description("times")
             rounds.take(range(half, self.extent.repeats), lambda: progress.done(next(sweeps)))
-        entries, arrays = self._acceptance_entries(acceptance)
-        replays, recorded = self._replay_entries(trees)
+        entries: list[Acceptance] = []
+        optimal: list[OptimalAcceptance] = []
+        replays: list[Replay] = []
+        arrays: Piece = {}
+        for sampling in samplings:
+            found, named = acceptance_entries(acceptance[sampling], sampling)
+            entries += found
+            arrays |= named
+            optimal += optimal_entries(acceptance[sampling], sampling)
+            file = self.heads[sampling].file if sampling in self.heads else None
+            for verifier, piece in trees[sampling].items():
+                replay, named = replay_entry(piece, sampling, verifier, self.settings.width, file)
+                replays.append(replay)
+                arrays |= named
         profile = Profile(
             written_by=WRITTEN_BY,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -126,33 +149,28 @@ class Measurement:
             draft=self.pair.draft.info,
             costs=list(rounds.costs().values()),
             acceptance=entries,
-            optimal=[
-                entry
-                for sampling, piece in acceptance.items()
-                for entry in optimal_entries(piece, sampling)
-            ],
+            optimal=optimal,
             replays=replays,
         )
-        return profile.with_arrays(arrays | recorded, "profile.safetensors")
+        return profile.with_arrays(arrays, "profile.safetensors")
 
-    def work(self) -> dict[str, int]:
-        """The milliseconds that each piece takes, by name, with the embedded models on two cores.
-
-        Elsewhere the pieces' times are in proportion to these, more or less.
-        """
-        extent = self.extent
-        work = dict.fromkeys(self._sweep_names(), SWEEP_MS * extent.max_nodes)
+    def _work(self) -> dict[str, int]:
+        """The time that each piece takes, by name, the sweeps first, in the order of their rounds:
+        milliseconds with the embedded models, and elsewhere more or less in proportion."""
+        extent, num_prompts = self.extent, len(self.prompts)
+        sweeps = [
+            f"times-{each}-{place}" for place in range(extent.repeats) for each in extent.contexts
+        ]
+        work = dict.fromkeys(sweeps, SWEEP_MS * extent.max_nodes)
         for sampling in self.settings.samplings:
             traced = GREEDY_MS if sampling.is_greedy else SAMPLED_MS
-            num_prompts = len(self.prompts)
             work[self._name("acceptance", sampling)] = traced * num_prompts * extent.num_tokens
-            num_prompts = min(extent.num_replayed, num_prompts)
+            num_trees = min(extent.num_replayed, num_prompts) * extent.num_tokens
             for verifier in self._recorded_verifiers(sampling):
-                trees = TREE_MS * num_prompts * extent.num_tokens
-                work[self._name("replays", sampling, verifier)] = trees
+                work[self._name("replays", sampling, verifier)] = TREE_MS * num_trees
         return work
 
-    def sweeps(self) -> dict[str, CostSweeps]:
+    def _sweeps(self) -> dict[str, CostSweeps]:
         """The sweeps over all that is timed, by context."""
         grid = CostGrid.up_to(self.extent.max_nodes, self.pair.vocab_size)
         joined = np.array([token for prompt in self.prompts for token in prompt])
@@ -168,117 +186,62 @@ class Measurement:
             for context in self.extent.contexts
         }
 
-    def acceptance(self, sampling: Sampling, progress: Progress) -> Piece:
+    def _acceptance(self, sampling: Sampling, progress: _Progress) -> Piece:
         """The piece that `measure_acceptance` takes."""
         tracing = Tracing(self.extent.num_ranks, self.settings.seed)
+        measure = partial(
+            measure_acceptance, self.pair, self.prompts, sampling, tracing,
+            num_tokens=self.extent.num_tokens,
+        )  # fmt: skip
         name = self._name("acceptance", sampling)
-        progress.doing(f"acceptance {sampling}")
-        piece = self.journal.piece(
-            name,
-            lambda: measure_acceptance(
-                self.pair, self.prompts, sampling, tracing, num_tokens=self.extent.num_tokens
-            ),
-        )
-        progress.done(name)
-        return piece
+        return progress.piece(name, f"acceptance {sampling}", measure)
 
-    def trees(self, sampling: Sampling, acceptance: Piece, progress: Progress) -> dict[str, Piece]:
+    def _trees(
+        self, sampling: Sampling, acceptance: Piece, progress: _Progress
+    ) -> dict[str, Piece]:
         """The trees recorded along the first texts that `acceptance` holds, by verifier."""
-        texts = [Written(*each) for each in zip(self.prompts, texts_of(acceptance), strict=True)][
-            : self.extent.num_replayed
-        ]
+        written = [Written(*each) for each in zip(self.prompts, texts_of(acceptance), strict=True)]
+        texts = written[: self.extent.num_replayed]
         head = self.heads[sampling].head if sampling in self.heads else None
         found = {}
         for verifier in self._recorded_verifiers(sampling):
             recording = Recording(verifier, self.settings.width, self.settings.seed, head)
+            measure = partial(record_replays, self.pair, texts, sampling, recording)
             name = self._name("replays", sampling, verifier)
-            progress.doing(f"trees {sampling} {verifier}")
-            found[verifier] = self.journal.piece(
-                name,
-                lambda recording=recording: record_replays(  # type: ignore[misc]
-                    self.pair, texts, sampling, recording
-                ),
-            )
-            progress.done(name)
+            found[verifier] = progress.piece(name, f"trees {sampling} {verifier}", measure)
         return found
-
-    def _sweep_names(self) -> list[str]:
-        """Names of the sweeps' pieces, in the order in which they are taken."""
-        rounds = range(self.extent.repeats)
-        return [f"times-{each}-{number}" for number in rounds for each in self.extent.contexts]
 
     def _name(self, kind: str, sampling: Sampling, *verifier: str) -> str:
         """The name of a piece under one sampling."""
-        place = self.settings.samplings.index(sampling)
-        return "-".join((kind, str(place), *verifier))
+        return "-".join((kind, str(self.settings.samplings.index(sampling)), *verifier))
 
     def _recorded_verifiers(self, sampling: Sampling) -> tuple[str, ...]:
         return replayed_verifiers(sampling) if self.extent.num_replayed else ()
 
-    def _acceptance_entries(
-        self, pieces: Mapping[Sampling, Piece]
-    ) -> tuple[list[Acceptance], Piece]:
-        entries: list[Acceptance] = []
-        arrays: Piece = {}
-        for sampling, piece in pieces.items():
-            found, named = acceptance_entries(piece, sampling)
-            entries += found
-            arrays |= named
-        return entries, arrays
 
-    def _replay_entries(
-        self, pieces: Mapping[Sampling, Mapping[str, Piece]]
-    ) -> tuple[list[Replay], Piece]:
-        entries: list[Replay] = []
-        arrays: Piece = {}
-        for sampling, recorded in pieces.items():
-            file = self.heads[sampling].file if sampling in self.heads else None
-            for verifier, piece in recorded.items():
-                width = self.settings.width
-                entry, named = replay_entry(piece, sampling, verifier, width, file)
-                entries.append(entry)
-                arrays |= named
-        return entries, arrays
+class _Progress(tqdm):
+    """A bar that moves by work, so that long and short pieces move it in proportion to their time.
 
+    work  by piece, about how long it takes; those that the journal holds are done already
+    """
 
-def _identity(
-    pair: Pair,
-    prompts: Sequence[Sequence[int]],
-    settings: Settings,
-    extent: Extent,
-    heads: Mapping[Sampling, ScoringHead],
-) -> dict[str, object]:
-    """Everything that a piece depends on, but the code."""
-    return {
-        "grid": asdict(CostGrid.up_to(extent.max_nodes, pair.vocab_size)),
-        "repeated": [SMALL_SIZES, NUM_SMALL],
-        "growing": [powers_of_two(extent.max_nodes), chain_sizes(extent.max_nodes)],
-        "target": pair.target.info.model_dump(),
-        "draft": pair.draft.info.model_dump(),
-        "machine": describe_machine(pair.target.device).model_dump(),
-        "execution": describe_execution(pair.target).model_dump(),
-        "prompts": [list(prompt) for prompt in prompts],
-        "heads": {str(sampling): each.file.sha256 for sampling, each in heads.items()},
-        "samplings": [sampling.model_dump() for sampling in settings.samplings],
-        "extent": asdict(extent),
-        "width": asdict(settings.width),
-        "seed": settings.seed,
-    }
+    def __init__(self, work: Mapping[str, int], journal: Journal) -> None:
+        self._journal = journal
+        self._left = {name: each for name, each in work.items() if not journal.holds(name)}
+        total = sum(work.values())
+        before = total - sum(self._left.values())
+        super().__init__(total=total, initial=before, bar_format=BAR, desc="profile")
 
+    def piece(self, name: str, what: str, measure: Callable[[], Piece]) -> Piece:
+        """The piece `name`, and `what` it is of in front of the bar."""
+        self.set_description(what)
+        piece = self._journal.piece(name, measure)
+        self.done(name)
+        return piece
 
-def _check_prompts(prompts: Sequence[Sequence[int]], pair: Pair, num_tokens: int) -> None:
-    for index, prompt in enumerate(prompts):
-        if not prompt or min(prompt) < 0 or max(prompt) >= pair.vocab_size:
-            raise PlannerError(
-                f"prompts.{index}: got no tokens or some outside the vocabulary, expected ids from "
-                f"0 to {pair.vocab_size - 1}"
-            )
-        if len(prompt) + num_tokens > pair.max_positions:
-            raise PlannerError(
-                f"prompts.{index}: got {len(prompt)} tokens to be continued by {num_tokens}, "
-                f"expected at most {pair.max_positions} positions in all; shorten the prompt or "
-                "the continuation"
-            )
+    def done(self, name: str) -> None:
+        """The piece `name` is there, taken now or before."""
+        self.update(self._left.pop(name, 0))
 
 
 def _check_heads(

@@ -92,10 +92,7 @@ def optimal_entries(piece: Piece, sampling: Sampling) -> list[OptimalAcceptance]
             replacement=replacement,
             num_children=piece[name].shape[1],
             prompts=[
-                PromptOptimum(
-                    num_positions=len(rows),
-                    acceptance=[round(float(rate), 7) for rate in rows.mean(axis=0)],
-                )
+                PromptOptimum(num_positions=len(rows), acceptance=mean_rates(rows))
                 for rows in np.split(piece[name], np.cumsum(num_positions)[:-1])
             ],
         )
@@ -104,3 +101,8 @@ def optimal_entries(piece: Piece, sampling: Sampling) -> list[OptimalAcceptance]
             (False, "optimal/without", piece["optimal/num_positions"]),
         )
     ]
+
+
+def mean_rates(rows: np.ndarray) -> list[float]:
+    """The mean of float64 [positions, columns] over positions, as a profile writes it."""
+    return [round(rate, 7) for rate in rows.mean(axis=0).tolist()]

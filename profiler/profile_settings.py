@@ -7,7 +7,7 @@ models: to the positions that both serve and to their vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
@@ -71,26 +71,36 @@ def fitted(settings: Settings, pair: Pair, longest_prompt: int) -> Extent:
     Raises PlannerError naming the number that was asked for and cannot be had.
     """
     wanted, positions = settings.wanted, pair.max_positions
-    num_ranks = _named(settings.num_ranks, min(wanted.num_ranks, pair.vocab_size))
-    if num_ranks > pair.vocab_size:
+    named = {
+        each.name: number
+        for each in fields(Extent)
+        if (number := getattr(settings, each.name)) is not None
+    }
+    fitting = replace(
+        wanted,
+        max_nodes=_most_nodes(settings, pair),
+        num_tokens=max(1, min(wanted.num_tokens, positions - longest_prompt)),
+        num_ranks=min(wanted.num_ranks, pair.vocab_size),
+    )
+    extent = replace(fitting, **named)
+    if extent.num_ranks > pair.vocab_size:
         raise PlannerError(
-            f"num_ranks: got {num_ranks}, expected at most the vocabulary, {pair.vocab_size}"
+            f"num_ranks: got {extent.num_ranks}, expected at most the vocabulary, {pair.vocab_size}"
         )
-    num_tokens = _named(
-        settings.num_tokens, max(1, min(wanted.num_tokens, positions - longest_prompt))
-    )
-    max_nodes = _named(settings.max_nodes, _most_nodes(settings, pair))
-    repeats = _named(settings.repeats, wanted.repeats)
-    if max_nodes < 2 or repeats < 2:
+    if extent.max_nodes < 2 or extent.repeats < 2:
         raise PlannerError("max_nodes and repeats: expected at least 2 each")
-    return Extent(
-        contexts=_contexts(settings, pair, max_nodes),
-        max_nodes=max_nodes,
-        num_tokens=num_tokens,
-        num_ranks=num_ranks,
-        repeats=repeats,
-        num_replayed=_named(settings.num_replayed, wanted.num_replayed),
-    )
+    deepest = _deepest(extent.max_nodes, pair)
+    most = positions - deepest
+    if settings.contexts is None:
+        contexts = sorted({min(context, most) for context in wanted.contexts})
+        extent = replace(extent, contexts=tuple(contexts))
+    for context in extent.contexts:
+        if not 1 <= context <= most:
+            raise PlannerError(
+                f"context: got {context}, expected at most {most}: the models serve {positions} "
+                f"positions and the trees timed are {deepest} levels deep"
+            )
+    return extent
 
 
 def shortened(
@@ -109,10 +119,6 @@ def shortened(
     return [prompt[: max(1, room)] for prompt in known if prompt]
 
 
-def _named(number: int | None, otherwise: int) -> int:
-    return otherwise if number is None else number
-
-
 def _most_nodes(settings: Settings, pair: Pair) -> int:
     """The largest tree, among halves of what is wanted, that finds room behind every context."""
     least = max(settings.contexts or (1,))
@@ -120,20 +126,6 @@ def _most_nodes(settings: Settings, pair: Pair) -> int:
     while num_nodes > 2 and least + _deepest(num_nodes, pair) > pair.max_positions:
         num_nodes //= 2
     return num_nodes
-
-
-def _contexts(settings: Settings, pair: Pair, max_nodes: int) -> tuple[int, ...]:
-    deepest = _deepest(max_nodes, pair)
-    most = pair.max_positions - deepest
-    wanted = settings.wanted.contexts
-    contexts = settings.contexts or tuple(sorted({min(each, most) for each in wanted}))
-    for context in contexts:
-        if not 1 <= context <= most:
-            raise PlannerError(
-                f"context: got {context}, expected at most {most}: the models serve "
-                f"{pair.max_positions} positions and the trees timed are {deepest} levels deep"
-            )
-    return contexts
 
 
 def _deepest(max_nodes: int, pair: Pair) -> int:

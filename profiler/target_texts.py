@@ -7,9 +7,11 @@ from itertools import groupby
 
 import torch
 
+from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from runtime.language_model import LanguageModel
 from runtime.models import HuggingFaceModel
+from runtime.pair import Pair
 from runtime.randomness import Source, seeded_source
 from runtime.token_distribution import distribution
 
@@ -37,22 +39,29 @@ def sample_continuations(
         for start in range(0, len(indices), BATCH_SIZE):
             batch = indices[start : start + BATCH_SIZE]
             texts = [prompts[index] for index in batch]
-            written = _continue_batch(model, texts, sampling, num_tokens, source)
+            if isinstance(model, HuggingFaceModel):
+                written = _together(model, texts, sampling, num_tokens, source)
+            else:
+                written = [one_by_one(model, each, sampling, num_tokens, source) for each in texts]
             results.update(zip(batch, written, strict=True))
     stop = set(model.stop_tokens)
     return [_until_stop(results[index], stop) for index in range(len(prompts))]
 
 
-def _continue_batch(
-    model: LanguageModel,
-    prompts: list[Sequence[int]],
-    sampling: Sampling,
-    num_tokens: int,
-    source: Source,
-) -> list[list[int]]:
-    if isinstance(model, HuggingFaceModel):
-        return _together(model, prompts, sampling, num_tokens, source)
-    return [one_by_one(model, prompt, sampling, num_tokens, source) for prompt in prompts]
+def check_prompts(prompts: Sequence[Sequence[int]], pair: Pair, num_tokens: int) -> None:
+    """Raise PlannerError unless each prompt can be continued by `num_tokens` tokens."""
+    for index, prompt in enumerate(prompts):
+        if not prompt or min(prompt) < 0 or max(prompt) >= pair.vocab_size:
+            raise PlannerError(
+                f"prompts.{index}: got no tokens or some outside the vocabulary, expected ids from "
+                f"0 to {pair.vocab_size - 1}"
+            )
+        if len(prompt) + num_tokens > pair.max_positions:
+            raise PlannerError(
+                f"prompts.{index}: got {len(prompt)} tokens to be continued by {num_tokens}, "
+                f"expected at most {pair.max_positions} positions in all; shorten the prompt or "
+                "the continuation"
+            )
 
 
 @torch.inference_mode()

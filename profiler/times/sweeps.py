@@ -8,7 +8,7 @@ brought to one pace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from time import perf_counter
@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from planner.documents.sampling import Sampling
-from planner.documents.times import Costs
+from planner.documents.times import Costs, Curve, GrowingTimes
 from planner.documents.tree import Tree
 from planner.policies import Policy
 from planner.policies.fixed import FixedTree
@@ -32,6 +32,8 @@ from .pace import at_one_pace, curve
 from .timed_trees import broom, bush
 
 LONE_ROOT = Tree([-1])
+PARTS = ("draft_root", "draft", "overhead")
+"""Fields of `GrowingTimes`, in their order."""
 WARM_UP_MS = 300.0
 SMALL_SIZES, NUM_SMALL = 16, 3
 """Trees of at most so many nodes are run so many times in a sweep: what disturbs a pass is a larger
@@ -42,10 +44,9 @@ its step follows one like it, and what every speedup is a multiple of is worth k
 
 
 Roots = dict[str, list[float]]
-"""First draft passes of a sweep's steps in ms: of fixed trees under "", of what grows by its name.
-"""
+"""First draft passes of a sweep's steps in ms, by the name of their curve."""
 Task = Callable[[Piece, Roots], None]
-"""One of a sweep's steps, which writes down its times."""
+"""One of a sweep's steps, or several in a row that belong together: it writes down its times."""
 
 
 class CostSweeps:
@@ -65,18 +66,22 @@ class CostSweeps:
         seed: int,
         heads: Mapping[str, Score] | None = None,
     ) -> None:
-        self.context, self.grid, self.verifiers = len(text), grid, grid.verifiers
-        rng = seeded_source(seed, pair.target.device)
-        first = VERIFIERS[grid.verifiers[0]]
-        self._pair = Session(pair.target, pair.draft, verifier=first, sampling=sampling, rng=rng)
-        self._draft = Session(pair.draft, None, verifier=first, sampling=sampling, rng=rng)
+        self.context, self._grid = len(text), grid
+        self._first, *self._others = grid.verifiers
+        verifier, rng = VERIFIERS[self._first], seeded_source(seed, pair.target.device)
+        self._pair, self._draft = (
+            Session(target, draft, verifier=verifier, sampling=sampling, rng=rng)
+            for target, draft in ((pair.target, pair.draft), (pair.draft, None))
+        )
         for session in (self._pair, self._draft):
             session.prefill(list(text))
         self._order = np.random.default_rng(seed)
         self._kinds = growing_kinds(
             grid.num_nodes[-1], grid.widths, grid.num_candidates, heads or {}
         )
-        self._tasks = self._all_tasks()
+        self._repeated = "verify", f"overhead/{self._first}"
+        self._counts = self._all_counts()
+        self._tasks = [*self._all_tasks()]
 
     def warm_up(self) -> None:
         """Run every tree once, and go on for a while: caches, allocators, frequency."""
@@ -93,130 +98,113 @@ class CostSweeps:
             name: np.full(
                 (NUM_SMALL, len(counts)) if name in self._repeated else len(counts), np.nan
             )
-            for name, counts in self._counts().items()
+            for name, counts in self._counts.items()
         }
-        roots: Roots = {name: [] for name in ("", *self._kinds)}
+        roots: Roots = {name: [] for name in times if name.endswith("draft_root")}
         for place in self._order.permutation(len(self._tasks)):
             self._tasks[place](times, roots)
-        times["draft_root"] = np.array([np.median(roots[""])])
-        for name in self._kinds:
-            times[f"{name}/draft_root"] = np.array([np.median(roots[name])])
-        return times
+        return times | {name: np.array([np.median(each)]) for name, each in roots.items()}
 
     def costs(self, sweeps: Sequence[Piece]) -> Costs:
         """The profile's entry for the sweeps made: models' passes at one pace, and at another what
         lies between them, which is too short to be interrupted as often."""
-        counts = self._counts()
-        of_passes, pace = at_one_pace(sweeps, [name for name in counts if "overhead" not in name])
-        between, _ = at_one_pace(sweeps, [name for name in counts if "overhead" in name])
+        of_passes, pace = at_one_pace(
+            sweeps, [name for name in self._counts if "overhead" not in name]
+        )
+        between, _ = at_one_pace(sweeps, [name for name in self._counts if "overhead" in name])
         steady = [one | other for one, other in zip(of_passes, between, strict=True)]
 
-        def of(name: str) -> dict[str, object]:
-            rows = np.concatenate([sweep[name].reshape(-1, len(counts[name])) for sweep in steady])
-            repeats = len(sweeps) if name in self._repeated else len(rows)
-            return curve(list(counts[name]), rows, repeats).model_dump()
+        def of(name: str) -> Curve:
+            counts = list(self._counts[name])
+            rows = np.concatenate([sweep[name].reshape(-1, len(counts)) for sweep in steady])
+            return curve(counts, rows, len(sweeps) if name in self._repeated else len(rows))
 
-        def growing(name: str) -> dict[str, object]:
-            return {field: of(f"{name}/{field}") for field in ("draft_root", "draft", "overhead")}
+        def growing(name: str) -> GrowingTimes:
+            draft_root, draft, overhead = (of(f"{name}/{each}") for each in PARTS)
+            return GrowingTimes(draft_root=draft_root, draft=draft, overhead=overhead)
 
-        return Costs.model_validate(
-            {
-                "batch_size": 1,
-                "context": self.context,
-                "pace": [round(float(slow), 4) for slow in pace],
-                "overhead": {verifier: of(f"overhead/{verifier}") for verifier in self.verifiers},
-                **{name: of(name) for name in ("verify", "draft_root", "draft")},
-                **{name: of(name) for name in ("target_step", "draft_step")},
-                **{name: growing(name) for name in (TREES, CHAINS)},
-                "scored": {head: growing(head) for head in [*self._kinds][2:]},
-            }
+        return Costs(
+            batch_size=1,
+            context=self.context,
+            pace=[round(float(slow), 4) for slow in pace],
+            verify=of("verify"),
+            draft_root=of("draft_root"),
+            draft=of("draft"),
+            overhead={name: of(f"overhead/{name}") for name in self._grid.verifiers},
+            growing=growing(TREES),
+            chains=growing(CHAINS),
+            scored={head: growing(head) for head in [*self._kinds][2:]},
+            target_step=of("target_step"),
+            draft_step=of("draft_step"),
         )
 
-    @property
-    def _repeated(self) -> tuple[str, str]:
-        """Names of what is timed `NUM_SMALL` times a sweep where trees are small."""
-        return "verify", f"overhead/{self.verifiers[0]}"
-
-    def _counts(self) -> dict[str, Sequence[int]]:
+    def _all_counts(self) -> dict[str, Sequence[int]]:
         """The counts at which a curve is timed, by its name."""
-        first, *others = self.verifiers
         counts: dict[str, Sequence[int]] = {
-            "verify": self.grid.num_nodes,
-            "draft_root": [1],
-            "draft": self.grid.widths,
-            "target_step": [1],
-            "draft_step": [1],
-            f"overhead/{first}": self.grid.num_nodes,
-            **{f"overhead/{verifier}": self.grid.few_nodes for verifier in others},
+            **dict.fromkeys(self._repeated, self._grid.num_nodes),
+            **{f"overhead/{verifier}": self._grid.few_nodes for verifier in self._others},
+            **dict.fromkeys(("draft_root", "target_step", "draft_step"), (1,)),
+            "draft": self._grid.widths,
         }
         for name, kind in self._kinds.items():
-            counts[f"{name}/draft_root"] = [1]
-            counts[f"{name}/draft"] = kind.widths
-            counts[f"{name}/overhead"] = kind.sizes
+            times = zip(PARTS, ((1,), kind.widths, kind.sizes), strict=True)
+            counts |= {f"{name}/{part}": each for part, each in times}
         return counts
 
-    def _all_tasks(self) -> list[Task]:
-        """Every step of a sweep, or of several in a row that belong together."""
-        tasks = [
-            partial(self._time_tree, again, place)
-            for place, size in enumerate(self.grid.num_nodes)
-            for again in range(NUM_SMALL if size <= SMALL_SIZES else 1)
-        ]
-        tasks += [partial(self._time_width, place) for place in range(len(self.grid.widths))]
-        for verifier in self.verifiers[1:]:
-            places = range(len(self.grid.few_nodes))
-            tasks += [partial(self._time_walk, verifier, place) for place in places]
+    def _all_tasks(self) -> Iterator[Task]:
+        """Every step of a sweep."""
+        for place, size in enumerate(self._grid.num_nodes):
+            for again in range(NUM_SMALL if size <= SMALL_SIZES else 1):
+                yield partial(self._time_tree, again, place)
+        for place in range(len(self._grid.widths)):
+            yield partial(self._time_width, place)
+            yield partial(self._time_growing_width, place)
+        for verifier, place in product(self._others, range(len(self._grid.few_nodes))):
+            yield partial(self._time_walk, verifier, place)
         for name, kind in self._kinds.items():
-            places = range(len(kind.sizes))
-            tasks += [partial(self._time_grown, name, kind, place) for place in places]
-        places = range(len(self.grid.widths))
-        tasks += [partial(self._time_growing_width, place) for place in places]
-        return [*tasks, self._time_target_alone, self._time_draft_alone]
+            for place in range(len(kind.sizes)):
+                yield partial(self._time_grown, name, kind, place)
+        yield partial(self._time_alone, "target_step", self._pair)
+        yield partial(self._time_alone, "draft_step", self._draft)
 
     def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
-        tree = self.grid.tree(self.grid.num_nodes[place], self.verifiers[0])
+        tree = self._grid.tree(self._grid.num_nodes[place], self._first)
         step = self._run(self._pair, FixedTree(tree))
         times["verify"][again, place] = step.verify_ms
-        times[f"overhead/{self.verifiers[0]}"][again, place] = _overhead_ms(step)
-        roots[""] += step.draft_ms[:1]
+        times[f"overhead/{self._first}"][again, place] = _overhead_ms(step)
+        roots["draft_root"] += step.draft_ms[:1]
 
     def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, FixedTree(broom(self.grid.widths[place])))
+        step = self._run(self._pair, FixedTree(broom(self._grid.widths[place])))
         times["draft"][place] = np.mean(step.draft_ms[1:])
 
+    def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
+        width, num_candidates = self._grid.widths[place], self._grid.num_candidates
+        step = self._run(self._pair, ShownTree(bush(width, num_candidates), num_candidates))
+        passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
+        times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
+        roots[f"{TREES}/draft_root"] += step.draft_ms[:1]
+
     def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
-        tree = self.grid.tree(self.grid.few_nodes[place], verifier)
+        tree = self._grid.tree(self._grid.few_nodes[place], verifier)
         self._pair.use(VERIFIERS[verifier])
         times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, FixedTree(tree)))
-        self._pair.use(VERIFIERS[self.verifiers[0]])
+        self._pair.use(VERIFIERS[self._first])
 
     def _time_grown(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
         self._pair.score = kind.score
         step = self._run(self._pair, kind.policy(kind.sizes[place]))
         self._pair.score = None
         times[f"{name}/overhead"][place] = _overhead_ms(step)
-        roots[name] += step.draft_ms[:1]
+        roots[f"{name}/draft_root"] += step.draft_ms[:1]
         if kind.is_chain and kind.sizes[place] == kind.sizes[-1]:
             times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
 
-    def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
-        width, num_candidates = self.grid.widths[place], self.grid.num_candidates
-        step = self._run(self._pair, ShownTree(bush(width, num_candidates), num_candidates))
-        passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
-        times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
-        roots[TREES] += step.draft_ms[:1]
-
-    def _time_target_alone(self, times: Piece, roots: Roots) -> None:
-        times["target_step"] = self._alone_ms(self._pair)
-
-    def _time_draft_alone(self, times: Piece, roots: Roots) -> None:
-        times["draft_step"] = self._alone_ms(self._draft)
-
-    def _alone_ms(self, session: Session) -> np.ndarray:
-        """Times of the session's first model alone: float64 [`NUM_ALONE`]."""
+    def _time_alone(self, name: str, session: Session, times: Piece, roots: Roots) -> None:
+        """The session's first model alone: float64 [`NUM_ALONE`]."""
         alone = FixedTree(LONE_ROOT)
         steps = [self._run(session, alone).total_ms for _ in range(1 + NUM_ALONE)]
-        return np.array(steps[1:])
+        times[name] = np.array(steps[1:])
 
     def _run(self, session: Session, policy: Policy) -> StepRecord:
         step = session.step(policy)

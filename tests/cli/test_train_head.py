@@ -198,10 +198,10 @@ def test_wrong_input_is_one_line(tmp_path):
         return refused(*COMMAND, *arguments, "-o", path)
 
     assert "got 1, expected at least 2" in line("--prompts", tmp_path / "one.txt")
-    assert "prompts[1]: prompt: got" in line("--prompts", tmp_path / "long.txt")
+    assert "prompts.1: got" in line("--prompts", tmp_path / "long.txt")
     assert "vocabulary of 97, expected 2048" in line("--draft", tmp_path / "other")
     assert "some on either side" in line("--held-out", 0.9, "--num-texts", 2)
-    assert "expected at most 1024 together" in line("--num-tokens", 1000)
+    assert "expected at most 1024 positions in all" in line("--num-tokens", 1000)
     assert "no such folder" in line("--draft", tmp_path / "absent")
     assert "does not exist" in refused(*COMMAND, "-o", tmp_path / "absent" / "head")
     assert "does not exist" in line("--png", tmp_path / "absent" / "head.png")
