@@ -19,7 +19,7 @@ from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting, Policy, ThresholdDrafting
 from planner.policies.fixed import FixedTree
 from planner.verifiers import VERIFIERS
-from profiler.times.timed_trees import typical_tree
+from profiler.times.cost_grid import typical_tree
 from runtime.embedded import load_prompts
 from runtime.randomness import seeded_source
 from runtime.session import Session, StepRecord

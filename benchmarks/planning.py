@@ -32,7 +32,7 @@ from planner.show.papers import DEMO_ACCEPTANCE
 from planner.trees.best_first import BestFirst
 from planner.trees.programme import Programme
 from planner.verifiers.transport_lp import best_transport, joint_law
-from profiler.times.timed_trees import typical_tree
+from profiler.times.cost_grid import typical_tree
 from tree_kernels.host.ordering import pack_ancestors, reorder
 
 from .marks import add_outputs, replace_marked

@@ -1,14 +1,15 @@
-"""The passes that are timed: tree sizes, widths of draft passes, and the verifiers' walks."""
+"""The passes that are timed: tree sizes, widths of draft passes, the verifiers' walks, and the
+trees themselves."""
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 from planner.documents.tree import Tree
 from planner.verifiers import VERIFIERS
 
 from .growing import NUM_CANDIDATES, chain_sizes
-from .timed_trees import bush, grid, typical_tree
 
 EVERY_SIZE = 64
 """Up to here no tree size is left out: matrix kernels work in tiles, so that 12 nodes can be
@@ -18,6 +19,8 @@ FEW_SIZES = (2, 16)
 TIMED_VERIFIERS = ("rrsw", *(name for name in VERIFIERS if name != "rrsw"))
 """The verifier that everything is timed with, then the others, of which only the walks are timed,
 at a few sizes."""
+TYPICAL_ACCEPTANCE = [0.6 * 0.45**rank for rank in range(8)]
+"""A power-law-like shape; only used to time trees that look like those that will be chosen."""
 
 
 @dataclass(frozen=True)
@@ -67,3 +70,48 @@ class CostGrid:
         most = VERIFIERS[verifier].max_children
         limit = self.num_candidates if most is None or most == 1 else most
         return typical_tree(num_nodes, min(self.num_candidates, limit))
+
+
+def grid(largest: int, every: int = 1) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, ... up to `largest`, which is always included: half steps of two.
+
+    every  up to here no count is left out
+    """
+    counts = {largest, *range(1, min(every, largest) + 1)}
+    power = 2
+    while power <= largest:
+        counts |= {power, min(power + power // 2, largest)}
+        power *= 2
+    return sorted(counts)
+
+
+def typical_tree(num_nodes: int, max_children: int = len(TYPICAL_ACCEPTANCE)) -> Tree:
+    """The best tree of `num_nodes` nodes for a typical acceptance vector, by best-first search."""
+    acceptance = TYPICAL_ACCEPTANCE[:max_children]
+    paths: list[tuple[int, ...]] = []
+    slots: list[tuple[float, tuple[int, ...]]] = [(-1.0, ())]
+    while len(paths) < num_nodes:
+        value, path = heapq.heappop(slots)
+        paths.append(path)
+        heapq.heappush(slots, (value * acceptance[0], (*path, 0)))
+        if path and path[-1] + 1 < len(acceptance):
+            rank = path[-1] + 1
+            ratio = acceptance[rank] / acceptance[rank - 1]
+            heapq.heappush(slots, (value * ratio, (*path[:-1], rank)))
+    paths.sort(key=lambda path: (len(path), path))
+    index = {path: node for node, path in enumerate(paths)}
+    return Tree([-1, *(index[path[:-1]] for path in paths[1:])])
+
+
+def bush(width: int, max_children: int) -> Tree:
+    """A tree two of whose draft passes have that width: levels as wide as `max_children` below a
+    node allow, up to `width`, and two more of that width."""
+    widths = [min(max_children, width)]
+    while widths[-1] < width:
+        widths.append(min(widths[-1] * max_children, width))
+    parents, level = [-1], [0]
+    for wide in (*widths, width, width):
+        first = len(parents)
+        parents += [level[place * len(level) // wide] for place in range(wide)]
+        level = list(range(first, first + wide))
+    return Tree(parents)

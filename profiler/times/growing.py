@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from planner.documents.head_card import HeadFile
+from planner.documents.head_card import HeadFile, StoppingScore
 from planner.documents.tree import Tree
 from planner.policies import GreedyDrafting, Policy, StoppingDrafting
 from planner.policies.fixed import FixedTree
@@ -38,8 +39,6 @@ class Growing:
     """Widths of draft passes below the root."""
     policy: Callable[[int], Policy]
     """The policy for trees of a size."""
-    is_chain: bool = True
-    """Are all passes over one node, so that those of the policy are all there are?"""
     score: Score | None = None
     """A head's word, where it is asked."""
 
@@ -47,33 +46,30 @@ class Growing:
 def growing_kinds(
     num_nodes: int, widths: Sequence[int], num_candidates: int, heads: Mapping[str, Score]
 ) -> dict[str, Growing]:
-    """All kinds of growing trees that are timed, by name.
+    """All kinds of growing trees that are timed, by name, chains behind trees.
 
     num_nodes  of the largest tree
     widths     of the draft passes of trees
     heads      by the SHA-256 of their files
     """
-    sizes = powers_of_two(num_nodes)
-    deepest = chain_sizes(num_nodes)[-1] - 1
+    chains = chain_sizes(num_nodes)
 
     def tree(size: int) -> Policy:
-        drafting = GreedyDrafting(num_nodes=size, max_depth=deepest, max_children=num_candidates)
+        drafting = GreedyDrafting(
+            num_nodes=size, max_depth=chains[-1] - 1, max_children=num_candidates
+        )
         return drafting.policy(deterministic=False)
 
-    def chain(size: int) -> Policy:
-        drafting = StoppingDrafting(score="confidence", threshold=NEVER, max_depth=size - 1)
+    def chain(size: int, score: StoppingScore, head: HeadFile | None = None) -> Policy:
+        drafting = StoppingDrafting(score=score, threshold=NEVER, max_depth=size - 1, head=head)
         return drafting.policy(deterministic=False)
 
-    def scored(size: int) -> Policy:
-        head = HeadFile(file="", sha256="")
-        drafting = StoppingDrafting(score="head", threshold=NEVER, max_depth=size - 1, head=head)
-        return drafting.policy(deterministic=False)
-
-    chains = chain_sizes(num_nodes)
+    unread = HeadFile(file="", sha256="")
+    scored = partial(chain, score="head", head=unread)
     return {
-        TREES: Growing(sizes, tuple(widths), tree, is_chain=False),
-        CHAINS: Growing(chains, (1,), chain),
-        **{head: Growing(chains, (1,), scored, score=score) for head, score in heads.items()},
+        TREES: Growing(powers_of_two(num_nodes), tuple(widths), tree),
+        CHAINS: Growing(chains, (1,), partial(chain, score="confidence")),
+        **{head: Growing(chains, (1,), scored, score) for head, score in heads.items()},
     }
 
 

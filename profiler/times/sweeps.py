@@ -26,10 +26,9 @@ from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 
 from ..journal import Journal, Piece
-from .cost_grid import CostGrid
+from .cost_grid import CostGrid, bush
 from .growing import CHAINS, TREES, Growing, ShownTree, growing_kinds
 from .pace import at_one_pace, curve
-from .timed_trees import broom, bush
 
 LONE_ROOT = Tree([-1])
 PARTS = ("draft_root", "draft", "overhead")
@@ -175,7 +174,8 @@ class CostSweeps:
         roots["draft_root"] += step.draft_ms[:1]
 
     def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
-        step = self._run(self._pair, FixedTree(broom(self._grid.widths[place])))
+        width = self._grid.widths[place]
+        step = self._run(self._pair, FixedTree(bush(width, width)))
         times["draft"][place] = np.mean(step.draft_ms[1:])
 
     def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
@@ -197,7 +197,7 @@ class CostSweeps:
         self._pair.score = None
         times[f"{name}/overhead"][place] = _overhead_ms(step)
         roots[f"{name}/draft_root"] += step.draft_ms[:1]
-        if kind.is_chain and kind.sizes[place] == kind.sizes[-1]:
+        if name != TREES and kind.sizes[place] == kind.sizes[-1]:
             times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
 
     def _time_alone(self, name: str, session: Session, times: Piece, roots: Roots) -> None:

@@ -17,7 +17,7 @@ from profiler.journal import Journal, measured_by
 from profiler.target_texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
 from profiler.times.sweeps import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
-from profiler.times.timed_trees import broom, grid, typical_tree
+from profiler.times.cost_grid import bush, grid, typical_tree
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
 
@@ -215,7 +215,7 @@ def test_trees_that_are_timed():
     assert grid(3, every=7) == [1, 2, 3]
     assert [typical_tree(n).num_nodes for n in grid(64)] == grid(64)
     for width in (1, 2, 7):
-        assert broom(width).widths.tolist() == [1, width, width]
+        assert bush(width, width).widths.tolist() == [1, width, width]
 
 
 def test_continuing_together_equals_one_by_one():
