@@ -86,20 +86,15 @@ def record_replays(
     Returns the arrays of `ReplayArrays` by name, and "num_positions", int64 [texts].
     """
     device = pair.target.device
-    drafting = _Drafting(
-        pair.draft if recording.head is None else pair.hidden_draft,
-        sampling,
-        recording,
-        Chances(device),
-        seeded_source(recording.seed, device),
-    )
+    draft = pair.draft if recording.head is None else pair.hidden_draft
+    source = seeded_source(recording.seed, device)
+    drafting = _Drafting(draft, sampling.of_draft, recording, Chances(device), source)
     parts = []
     for written in texts:
-        p, q = distributions_along(pair, written, sampling)
-        parts += _recorded_text(drafting, written, p, q)
+        along = _Along(*distributions_along(pair, written, sampling), written)
+        parts += _recorded_text(drafting, along)
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    sizes = arrays.pop("sizes")
-    arrays["first"] = np.concatenate(([0], np.cumsum(sizes)))
+    arrays["first"] = np.concatenate(([0], np.cumsum(arrays.pop("sizes"))))
     arrays["num_positions"] = np.array([len(written.text) for written in texts])
     return arrays
 
@@ -135,38 +130,29 @@ class _Drafting:
     source: Source
 
 
-def _recorded_text(
-    drafting: _Drafting, written: Written, p: Tensor, q: Tensor
-) -> list[dict[str, np.ndarray]]:
-    """One text's trees, some at a time.  p, q float [N, V] in front of each of its N tokens."""
-    draft, (prompt, text) = drafting.draft, written
+class _Along(NamedTuple):
+    """A text of N tokens; p and q are the distributions in front of each, float [N, V]."""
+
+    p: Tensor
+    q: Tensor
+    written: Written
+
+
+def _recorded_text(drafting: _Drafting, along: _Along) -> list[Piece]:
+    """One text's trees, some at a time."""
+    draft, (prompt, text) = drafting.draft, along.written
     read = torch.tensor([*prompt, *text[:-1]], device=draft.device)
     cache = draft.new_cache(len(read))
     draft.forward(read, torch.arange(len(read), device=draft.device), cache, num_logits=0)
-    along = _Along(p, q, torch.tensor(text, device=p.device), len(prompt))
-    some = TREES_AT_ONCE.get(p.device.type, TREES_AT_ONCE["cuda"])
+    some = TREES_AT_ONCE.get(along.p.device.type, TREES_AT_ONCE["cuda"])
     parts = []
     for start in range(0, len(text), some):
-        places = range(start, min(start + some, len(text)))
-        trees = _Trees(drafting, cache, along, places)
+        trees = _Trees(drafting, cache, along, range(start, min(start + some, len(text))))
         trees.grow()
         trees.note_chances()
         parts.append(trees.arrays())
         cache.rewind(len(read))
     return parts
-
-
-class _Along(NamedTuple):
-    """A text, and what is known along it."""
-
-    p: Tensor
-    """float [N, V]: the target's distribution in front of each token"""
-    q: Tensor
-    """float [N, V]: the draft's"""
-    text: Tensor
-    """int64 [N]"""
-    num_prompt: int
-    """Tokens in front of the text."""
 
 
 class _Trees:
@@ -177,20 +163,17 @@ class _Trees:
     """
 
     def __init__(self, drafting: _Drafting, cache: RowCache, along: _Along, places: range) -> None:
-        self._draft, self._cache = drafting.draft, cache
-        self._p, self._q, self._text, num_prompt = along
-        self._sampling = drafting.sampling.of_draft
-        recording = drafting.recording
-        self._verifier, self._head = VERIFIERS[recording.verifier], recording.head
-        self._width = width = recording.width
-        self._chances, self._source = drafting.chances, drafting.source
-        self._read = cache.length
-        size = (len(places), width.num_expanded)
-        most = min(width.num_children, self._p.shape[-1])
-        wide = (*size, most)
+        self._drafting, self._cache, self._read = drafting, cache, cache.length
+        self._verifier = VERIFIERS[drafting.recording.verifier]
+        self._p, self._q, (prompt, text) = along
         device = self._p.device
+        self._text = torch.tensor(text, device=device)
+        self._num_rows = drafting.recording.width.num_expanded
+        self._most = min(drafting.recording.width.num_children, self._p.shape[-1])
+        size = len(places), self._num_rows
+        wide = *size, self._most
         self._places = torch.arange(places.start, places.stop, device=device)
-        self._roots = self._places + num_prompt - 1
+        self._roots = self._places + len(prompt) - 1
         self._rooms = drafting.draft.max_positions - 1 - self._roots
         self._sizes = torch.zeros(size[0], dtype=torch.long, device=device)
         self._candidates = torch.zeros(wide, dtype=torch.long, device=device)
@@ -210,7 +193,7 @@ class _Trees:
         self._on_text[:, 0] = True
         certain = torch.ones(len(trees), dtype=torch.float64, device=trees.device)
         self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain)
-        while int(self._sizes.min()) < self._width.num_expanded:
+        while int(self._sizes.min()) < self._num_rows:
             trees, parents, ranks = self._best_places()
             if len(trees) == 0:
                 break
@@ -218,20 +201,21 @@ class _Trees:
 
     def note_chances(self) -> None:
         """Learn from what was accepted, for the trees to come."""
-        self._chances.note(self._drawn[self._on_text], self._taken[self._on_text])
+        self._drafting.chances.note(self._drawn[self._on_text], self._taken[self._on_text])
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> Piece:
         """As in a profile's `Replay`, with "sizes" int64 [trees] instead of "first"."""
-        rows = torch.arange(self._width.num_expanded, device=self._sizes.device)
-        there = rows[None, :] < self._sizes[:, None]
-        return {
-            "sizes": self._sizes.cpu().numpy(),
-            "drawn": self._drawn[there].float().cpu().numpy(),
-            "child": self._child[there].to(torch.int8).cpu().numpy(),
-            "taken": self._taken[there].to(torch.int8).cpu().numpy(),
-            "features": self._features[there].float().cpu().numpy(),
-            "path": self._paths().to(torch.int8).cpu().numpy(),
+        rows = torch.arange(self._num_rows, device=self._sizes.device)
+        there = rows < self._sizes[:, None]
+        arrays = {
+            "sizes": self._sizes,
+            "drawn": self._drawn[there].float(),
+            "child": self._child[there].to(torch.int8),
+            "taken": self._taken[there].to(torch.int8),
+            "features": self._features[there],
+            "path": self._paths().to(torch.int8),
         }
+        return {name: array.cpu().numpy() for name, array in arrays.items()}
 
     def _paths(self) -> Tensor:
         """int64 [G, MAX_LEVELS]: ranks accepted one below the other, -1 behind the last.
@@ -257,24 +241,21 @@ class _Trees:
         return paths
 
     def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Children of on-text nodes at `places`, and the ranks accepted: see
-        `Verifier.draw_given`."""
-        most = self._candidates.shape[-1]
+        """Children of on-text nodes at `places`, and the ranks accepted, as `Verifier.draw_given`
+        has them."""
         if len(places) == 0:
-            return places[:, None].expand(0, most), places
+            return places[:, None].expand(0, self._most), places
         p, q, tokens = self._p[places], self._q[places], self._text[places]
-        return self._verifier.draw_given(p, q, tokens, most, self._source)
+        return self._verifier.draw_given(p, q, tokens, self._most, self._drafting.source)
 
     def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
         """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
         flat = self._values.flatten(1)
         values, where = flat.topk(min(EXPANDED_AT_ONCE, flat.shape[1]), dim=-1)
-        left = self._width.num_expanded - self._sizes
+        left = self._num_rows - self._sizes
         order = torch.arange(values.shape[1], device=values.device)
-        wanted = (values >= LEAST_VALUE) & (order[None, :] < left[:, None])
-        trees = wanted.nonzero()[:, 0]
-        most = self._values.shape[-1]
-        return trees, where[wanted] // most, where[wanted] % most
+        wanted = (values >= LEAST_VALUE) & (order < left[:, None])
+        return wanted.nonzero()[:, 0], where[wanted] // self._most, where[wanted] % self._most
 
     def _draft_below(self, trees: Tensor, parents: Tensor, ranks: Tensor) -> None:
         """One draft pass over the candidates at `ranks` of rows `parents`, which become rows."""
@@ -290,54 +271,48 @@ class _Trees:
         above = self._cache_rows[trees, parents]
         above[order, depths - 1] = self._cache.length + order
         self._cache_rows[trees, rows] = above
-        logits, scores = self._passed(
-            self._candidates[trees, parents, ranks],
-            self._roots[trees] + depths,
-            self._visible(trees, depths, above),
-        )
+        tokens = self._candidates[trees, parents, ranks]
+        visible = self._visible(trees, depths, above)
+        logits, scores = self._passed(tokens, self._roots[trees] + depths, visible)
         values = self._values[trees, parents, ranks]
         self._values[trees, parents, ranks] = 0
-        self._expand(trees, rows, distribution(logits, self._sampling), values, scores)
+        self._expand(trees, rows, distribution(logits, self._drafting.sampling), values, scores)
 
     def _passed(
         self, tokens: Tensor, positions: Tensor, visible: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
-        if self._head is None:
-            return self._draft.forward(tokens, positions, self._cache, visible), None
-        assert isinstance(self._draft, HiddenModel)  # checked where the recording began
-        logits, hidden = self._draft.forward_with_hidden(tokens, positions, self._cache, visible)
-        return logits, self._head.scores(hidden)
+        draft, head = self._drafting.draft, self._drafting.recording.head
+        if head is None:
+            return draft.forward(tokens, positions, self._cache, visible), None
+        assert isinstance(draft, HiddenModel)  # checked where the recording began
+        logits, hidden = draft.forward_with_hidden(tokens, positions, self._cache, visible)
+        return logits, head.scores(hidden)
 
     def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
         """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
-        total = self._cache.length + len(trees)
-        places = torch.arange(total, device=trees.device)
-        visible = (places[None, :] <= self._roots[trees, None]) & (places < self._read)
+        places = torch.arange(self._cache.length + len(trees), device=trees.device)
+        visible = (places <= self._roots[trees, None]) & (places < self._read)
         levels = torch.arange(above.shape[1], device=trees.device)
-        own = above[torch.arange(len(trees), device=trees.device), depths - 1]
-        ancestors = torch.where(levels[None, :] < depths[:, None], above, own[:, None])
-        return visible.scatter_(1, ancestors, True)
+        own = above.gather(1, depths[:, None] - 1)
+        return visible.scatter_(1, above.where(levels < depths[:, None], own), True)
 
     def _expand(
         self, trees: Tensor, rows: Tensor, q: Tensor, values: Tensor, scores: Tensor | None = None
     ) -> None:
         """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
-        most = self._candidates.shape[-1]
-        candidates = self._verifier.sample(q, most, self._source)
+        candidates = self._verifier.sample(q, self._most, self._drafting.source)
         places = self._places[trees] + self._depths[trees, rows]
         on_text = self._on_text[trees, rows] & (places < len(self._text))
         self._on_text[trees, rows] = on_text
-        given, taken = self._drawn_at(places[on_text])
-        candidates[on_text] = given
+        candidates[on_text], taken = self._drawn_at(places[on_text])
         self._taken[trees[on_text], rows[on_text]] = taken
         seen = shown(q, candidates, FEATURES, scores, distinct=self._verifier.distinct)
         drawn = torch.from_numpy(seen.drawn).to(q.device)
         self._candidates[trees, rows] = candidates
         self._drawn[trees, rows] = drawn
-        found = torch.from_numpy(seen.features).to(self._features)
-        self._features[trees, rows] = found
-        accepted = self._chances.of(drawn)
+        self._features[trees, rows] = torch.from_numpy(seen.features).to(self._features)
+        accepted = self._drafting.chances.of(drawn)
         passed = torch.cat((torch.ones_like(drawn[:, :1]), 1 - accepted[:, :-1]), -1).cumprod(-1)
         room = self._depths[trees, rows] < self._rooms[trees]
         self._values[trees, rows] = values[:, None] * passed * accepted * room[:, None]

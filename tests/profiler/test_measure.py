@@ -16,8 +16,8 @@ from profiler import measure as measure_module
 from profiler.journal import Journal, measured_by
 from profiler.target_texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
-from profiler.times.sweeps import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
 from profiler.times.cost_grid import bush, grid, typical_tree
+from profiler.times.sweeps import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
 
