@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from planner.documents.profile import Acceptance, PromptAcceptance
 from planner.documents.sampling import Sampling
-from planner.verifiers import VERIFIERS, verifier_at
+from planner.verifiers import VERIFIERS, Verifier, verifier_at
+from planner.verifiers.namespace import in_chunks
+from planner.verifiers.rejection import rows_to_one
+from planner.verifiers.verifier import Rank
 from runtime.heads.labelled_texts import logits_behind
 from runtime.pair import Pair
 from runtime.token_distribution import distribution
@@ -19,7 +24,8 @@ from runtime.written import Written
 from .journal import Piece
 from .optimum import Optimum, mean_rates
 from .target_texts import sample_continuations
-from .traces import Traced, traced
+
+_TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,23 @@ class Tracing:
     num_ranks: int
     seed: int
     verifiers: tuple[str, ...] = tuple(VERIFIERS)
+
+
+class Traced(NamedTuple):
+    """Acceptance by a verifier at N positions with target p, draft q and emitted token y.
+
+    With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
+    y.  The second is what a walk along an emitted text needs: given the text, it says with which
+    probability a tree's child of rank r carried it on.  A column per rank; where siblings matter,
+    per number of siblings and rank.  Where the law depends on which tokens were rejected before,
+    these are estimates along one path of rejections at each position, right on average: one is
+    enough, since positions differ far more than paths do.
+    """
+
+    expected: Tensor
+    """float32 [N, num_columns]: a_r; the children of one node sum to at most 1."""
+    emitted: Tensor
+    """float32 [N, num_columns]: a_r(y) / p(y) = P(rank r was accepted | y was emitted)."""
 
 
 def measure_acceptance(
@@ -93,6 +116,41 @@ def trace_texts(
     return piece
 
 
+def traced(
+    verifiers: Sequence[Verifier],
+    pair: tuple[Tensor, Tensor],
+    emitted: Tensor,
+    num_ranks: int,
+    rng: torch.Generator,
+) -> dict[str, Traced]:
+    """Traces of each of `verifiers` by its name, some positions at a time.
+
+    pair       p and q, float [N, V]
+    emitted    int64 [N]  the tokens of the text
+    num_ranks  ranks wanted; no more come than the verifier serves
+    """
+    chunks: dict[str, list[Traced]] = {verifier.name: [] for verifier in verifiers}
+    for p, q, tokens in in_chunks((*pair, emitted)):
+        p, q, tokens = rows_to_one(p.double()), rows_to_one(q.double()), tokens[:, None]
+        for verifier in verifiers:
+            chunks[verifier.name].append(_of(verifier.masses(p, q, num_ranks, rng), p, tokens))
+    return {
+        name: Traced(*(torch.cat(part).float() for part in zip(*parts, strict=True)))
+        for name, parts in chunks.items()
+    }
+
+
+def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor) -> Traced:
+    """What comes out at the positions of one chunk, float64; tokens int64 [N, 1]."""
+    p_emitted = p.gather(-1, tokens).clamp_min(_TINY)
+    expected, emitted = [], []
+    for survival, mass, named in ranks:
+        on_token = mass.gather(-1, tokens) if named is None else mass * (named == tokens)
+        expected.append(survival * mass.sum(-1, keepdim=True))
+        emitted.append(survival * on_token.sum(-1, keepdim=True) / p_emitted)
+    return Traced(torch.cat(expected, -1), torch.cat(emitted, -1))
+
+
 def texts_of(piece: Piece) -> list[list[int]]:
     """The continuations that `measure_acceptance` scored."""
     ends = np.cumsum(piece["num_positions"])[:-1]
@@ -133,9 +191,7 @@ def acceptance_entries(
     return entries, arrays
 
 
-def distributions_along(
-    pair: Pair, written: Written, sampling: Sampling
-) -> tuple[torch.Tensor, torch.Tensor]:
+def distributions_along(pair: Pair, written: Written, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """p and q, float [tokens, V], in front of every token of the text, as decoding sees them."""
     p, q = (
         distribution(logits_behind(model, written).to(pair.target.device), own)

@@ -91,8 +91,16 @@ def make_head(
             f"prompts: got {len(prompts)}, expected at least 2: one to train on and one to try"
         )
     check_prompts(prompts, pair, settings.num_tokens)
-    identity = _identity(pair, prompts, settings)
-    texts = _texts(pair, prompts, settings, Journal(output, identity, measured_by()), report_line)
+    identity = identity_of(pair, prompts) | {
+        "what": "texts for a head",
+        "sampling": settings.sampling.model_dump(),
+        "num_texts": settings.num_texts,
+        "num_tokens": settings.num_tokens,
+        "held_out": settings.held_out,
+        "seed": settings.seed,
+    }
+    journal = Journal(output, identity, measured_by(), report_line)
+    texts = _texts(pair, prompts, settings, journal)
     held_out = _held_out(len(prompts), settings)
     seen = [text for text in texts if text.prompt_index not in held_out]
     unseen = [text for text in texts if text.prompt_index in held_out]
@@ -109,7 +117,7 @@ def make_head(
     head, losses = train(
         draft, seen, shape, training, checkpoint=None if kept is None else Checkpoint(kept)
     )
-    mean = float(np.concatenate([text.labels for text in seen]).mean(dtype=np.float64))
+    data = _data_of(identity["prompts"], seen, unseen)
     report_line(f"trying the head on {len(unseen)} texts behind {len(held_out)} prompts")
     card = HeadCard(
         written_by=WRITTEN_BY,
@@ -118,20 +126,11 @@ def make_head(
         sampling=settings.sampling,
         shape=shape,
         training=training,
-        data=HeadData(
-            prompts_sha256=sha256(json.dumps(identity["prompts"]).encode()).hexdigest(),
-            num_prompts=len({text.prompt_index for text in seen}),
-            num_texts=len(seen),
-            num_tokens=sum(map(len, seen)),
-            mean_acceptance=mean,
-            held_out_prompts=len({text.prompt_index for text in unseen}),
-            held_out_texts=len(unseen),
-            held_out_tokens=sum(map(len, unseen)),
-        ),
+        data=data,
         losses=thinned(losses),
         evaluation=evaluate(
             head, pair, unseen, settings.sampling,
-            mean_acceptance=mean, seed=settings.seed,
+            mean_acceptance=data.mean_acceptance, seed=settings.seed,
         ),
         machine=describe_machine(pair.target.device),
         execution=describe_execution(pair.draft),
@@ -159,33 +158,13 @@ def _check_settings(settings: HeadSettings) -> None:
         count(getattr(settings, name), name, least, 2**63 - 1)
 
 
-def _identity(
-    pair: Pair, prompts: Sequence[Sequence[int]], settings: HeadSettings
-) -> dict[str, object]:
-    """Everything that the texts and their labels depend on."""
-    return identity_of(pair, prompts) | {
-        "what": "texts for a head",
-        "sampling": settings.sampling.model_dump(),
-        "num_texts": settings.num_texts,
-        "num_tokens": settings.num_tokens,
-        "held_out": settings.held_out,
-        "seed": settings.seed,
-    }
-
-
 def _texts(
-    pair: Pair,
-    prompts: Sequence[Sequence[int]],
-    settings: HeadSettings,
-    journal: Journal,
-    report_line: Callable[[str], None],
+    pair: Pair, prompts: Sequence[Sequence[int]], settings: HeadSettings, journal: Journal
 ) -> list[LabelledText]:
     """Written and labelled in pieces; the seed of each piece is its own."""
     num_texts = settings.num_texts
     if settings.sampling.is_greedy:  # a second text would be the first again
         num_texts = min(num_texts, len(prompts))
-    if journal.resumption:
-        report_line(journal.resumption)
     texts: list[LabelledText] = []
     firsts = range(0, num_texts, TEXTS_AT_ONCE)
     for number, first in enumerate(tqdm(firsts, unit="piece", desc="texts")):
@@ -240,4 +219,20 @@ def _training(hidden_size: int, num_texts: int, settings: HeadSettings) -> HeadT
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate or learning_rate_for(hidden_size, steps),
         seed=settings.seed,
+    )
+
+
+def _data_of(
+    prompts: list[list[int]], seen: list[LabelledText], unseen: list[LabelledText]
+) -> HeadData:
+    labels = np.concatenate([text.labels for text in seen])
+    return HeadData(
+        prompts_sha256=sha256(json.dumps(prompts).encode()).hexdigest(),
+        num_prompts=len({text.prompt_index for text in seen}),
+        num_texts=len(seen),
+        num_tokens=len(labels),
+        mean_acceptance=float(labels.mean(dtype=np.float64)),
+        held_out_prompts=len({text.prompt_index for text in unseen}),
+        held_out_texts=len(unseen),
+        held_out_tokens=sum(map(len, unseen)),
     )

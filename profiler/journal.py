@@ -36,42 +36,36 @@ MEASURING = ("profiler", "runtime", "planner.verifiers", "planner.policies", "tr
 class Journal:
     """Pieces done so far for one output path and one collection of settings.
 
-    output    the file that the whole measurement will be written to; None keeps nothing
-    settings  everything that was asked for and that the measurement depends on, as JSON data
-    code      the code that measures, in one word; pieces that other code took are removed, and
-              `num_outdated` says how many they were
+    output       the file that the whole measurement will be written to; None keeps nothing
+    settings     everything that was asked for and that the measurement depends on, as JSON data
+    code         the code that measures, in one word: pieces that other code took are removed
+    report_line  told what an earlier, interrupted run left, if it left anything
     """
 
-    def __init__(self, output: str | Path | None, settings: dict[str, Any], code: str = "") -> None:
+    def __init__(
+        self,
+        output: str | Path | None,
+        settings: dict[str, Any],
+        code: str = "",
+        report_line: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.folder: Path | None = None
-        self.num_outdated = 0
         self._code = code
         if output is None:
             return
         canonical = json.dumps(settings, sort_keys=True).encode()
         output = Path(output)
         self.folder = output.parent / f".{output.name}.{sha256(canonical).hexdigest()[:12]}"
-        mark = self.folder / CODE
+        num_pieces, mark = len([*self.folder.glob("*.piece")]), self.folder / CODE
+        found = f"continuing an interrupted run: {num_pieces} pieces are done"
         if self.folder.is_dir() and not (mark.is_file() and mark.read_bytes() == code.encode()):
-            self.num_outdated = self.num_pieces
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    @property
-    def num_pieces(self) -> int:
-        """Pieces that an earlier, interrupted run left."""
-        return 0 if self.folder is None else len([*self.folder.glob("*.piece")])
-
-    @property
-    def resumption(self) -> str:
-        """One line on what an earlier run left, "" if it left nothing."""
-        if self.num_outdated:
-            return (
-                f"{self.num_outdated} pieces of an interrupted run were taken by other code or "
-                "another version of Espalier: they are measured anew"
+            found = (
+                f"{num_pieces} pieces of an interrupted run were taken by other code or another "
+                "version of Espalier: they are measured anew"
             )
-        if self.num_pieces:
-            return f"continuing an interrupted run: {self.num_pieces} pieces are done"
-        return ""
+        if num_pieces:
+            report_line(found)
 
     def holds(self, name: str) -> bool:
         """Was the piece `name` taken already?"""

@@ -92,9 +92,7 @@ def measure_profile(
         "width": asdict(settings.width),
         "seed": settings.seed,
     }
-    journal = Journal(output, identity, measured_by())
-    if journal.resumption:
-        report_line(journal.resumption)
+    journal = Journal(output, identity, measured_by(), report_line)
     return _Measurement(pair, prompts, settings, extent, heads, journal).profile()
 
 

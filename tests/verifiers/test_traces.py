@@ -7,7 +7,7 @@ import torch
 from planner.documents.profile import Acceptance, family_columns
 from planner.verifiers import VERIFIERS
 from planner.verifiers.namespace import MAX_ELEMENTS
-from profiler.traces import Traced, traced
+from profiler.acceptance import Traced, traced
 from runtime.randomness import TorchSource
 from tests.runtime.exact_source import law
 from tests.verifiers.distributions import FLAVOURS, random_pair
