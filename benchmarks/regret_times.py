@@ -241,7 +241,7 @@ def at_shapes(
         for shape, target in targets.items()
     }  # fmt: skip
     often = {shape: SWEEPS.get(shape, 1) for shape in sweeps}
-    rounds = CostRounds(sweeps, Journal(None, {}), often)
+    rounds = CostRounds(sweeps, Journal(None, {}).piece, often)
     with tqdm(total=repeats * len(sweeps), desc="costs") as progress:
         rounds.take(range(repeats), progress.update)
     return {

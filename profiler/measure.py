@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from .acceptance import Tracing, acceptance_entries, measure_acceptance, texts_o
 from .journal import Journal, Piece, identity_of, measured_by
 from .optimum import optimal_entries
 from .profile_settings import Extent, Settings, fitted
-from .replay.record import Recording, record_replays, replay_entry, replayed_verifiers
+from .recording import Recording, record_replays, replay_entry, replayed_verifiers
 from .target_texts import check_prompts
 from .times.cost_grid import CostGrid
 from .times.growing import chain_sizes, powers_of_two
@@ -113,17 +114,19 @@ class _Measurement:
 
     def profile(self) -> Profile:
         """Everything, in an order that lets no slow spell of the machine meet all times."""
-        samplings = self.settings.samplings
-        rounds, half = CostRounds(self._sweeps(), self.journal), self.extent.repeats // 2
-        work = self._work()
-        sweeps = iter(work)
-        with _Progress(work, self.journal) as progress:
-            progress.set_description("times")
-            rounds.take(range(half), lambda: progress.done(next(sweeps)))
-            acceptance = {each: self._acceptance(each, progress) for each in samplings}
-            trees = {each: self._trees(each, acceptance[each], progress) for each in samplings}
-            progress.set_description("times")
-            rounds.take(range(half, self.extent.repeats), lambda: progress.done(next(sweeps)))
+        samplings, repeats = self.settings.samplings, self.extent.repeats
+        acceptance: dict[Sampling, Piece] = {}
+        trees: dict[Sampling, dict[str, Piece]] = {each: {} for each in samplings}
+        with _Progress(self._work(), self.journal) as progress:
+            rounds = CostRounds(self._sweeps(), progress.piece)
+            rounds.take(range(repeats // 2))
+            for sampling in samplings:
+                measure = partial(self._acceptance, sampling)
+                acceptance[sampling] = progress.piece(f"acceptance-{sampling}", measure)
+            for sampling, verifier in self._recorded():
+                record = partial(self._trees, sampling, verifier, acceptance[sampling])
+                trees[sampling][verifier] = progress.piece(f"trees-{sampling}-{verifier}", record)
+            rounds.take(range(repeats // 2, repeats))
         entries: list[Acceptance] = []
         optimal: list[OptimalAcceptance] = []
         replays: list[Replay] = []
@@ -153,19 +156,18 @@ class _Measurement:
         return profile.with_arrays(arrays, "profile.safetensors")
 
     def _work(self) -> dict[str, int]:
-        """The time that each piece takes, by name, the sweeps first, in the order of their rounds:
-        milliseconds with the embedded models, and elsewhere more or less in proportion."""
+        """The milliseconds that each piece takes, by name, with the embedded models; elsewhere the
+        pieces' times are in proportion to these, more or less."""
         extent, num_prompts = self.extent, len(self.prompts)
-        sweeps = [
-            f"times-{each}-{place}" for place in range(extent.repeats) for each in extent.contexts
-        ]
-        work = dict.fromkeys(sweeps, SWEEP_MS * extent.max_nodes)
+        work = {}
+        for context, number in product(extent.contexts, range(extent.repeats)):
+            work[f"times-{context}-{number}"] = SWEEP_MS * extent.max_nodes
         for sampling in self.settings.samplings:
             traced = GREEDY_MS if sampling.is_greedy else SAMPLED_MS
-            work[self._name("acceptance", sampling)] = traced * num_prompts * extent.num_tokens
+            work[f"acceptance-{sampling}"] = traced * num_prompts * extent.num_tokens
+        for sampling, verifier in self._recorded():
             num_trees = min(extent.num_replayed, num_prompts) * extent.num_tokens
-            for verifier in self._recorded_verifiers(sampling):
-                work[self._name("replays", sampling, verifier)] = TREE_MS * num_trees
+            work[f"trees-{sampling}-{verifier}"] = TREE_MS * num_trees
         return work
 
     def _sweeps(self) -> dict[str, CostSweeps]:
@@ -184,37 +186,23 @@ class _Measurement:
             for context in self.extent.contexts
         }
 
-    def _acceptance(self, sampling: Sampling, progress: _Progress) -> Piece:
-        """The piece that `measure_acceptance` takes."""
+    def _acceptance(self, sampling: Sampling) -> Piece:
         tracing = Tracing(self.extent.num_ranks, self.settings.seed)
-        measure = partial(
-            measure_acceptance, self.pair, self.prompts, sampling, tracing,
-            num_tokens=self.extent.num_tokens,
-        )  # fmt: skip
-        name = self._name("acceptance", sampling)
-        return progress.piece(name, f"acceptance {sampling}", measure)
+        return measure_acceptance(
+            self.pair, self.prompts, sampling, tracing, num_tokens=self.extent.num_tokens
+        )
 
-    def _trees(
-        self, sampling: Sampling, acceptance: Piece, progress: _Progress
-    ) -> dict[str, Piece]:
-        """The trees recorded along the first texts that `acceptance` holds, by verifier."""
-        written = [Written(*each) for each in zip(self.prompts, texts_of(acceptance), strict=True)]
-        texts = written[: self.extent.num_replayed]
+    def _trees(self, sampling: Sampling, verifier: str, acceptance: Piece) -> Piece:
+        """The trees recorded along the first texts that `acceptance` holds."""
+        texts = [Written(*each) for each in zip(self.prompts, texts_of(acceptance), strict=True)]
         head = self.heads[sampling].head if sampling in self.heads else None
-        found = {}
-        for verifier in self._recorded_verifiers(sampling):
-            recording = Recording(verifier, self.settings.width, self.settings.seed, head)
-            measure = partial(record_replays, self.pair, texts, sampling, recording)
-            name = self._name("replays", sampling, verifier)
-            found[verifier] = progress.piece(name, f"trees {sampling} {verifier}", measure)
-        return found
+        recording = Recording(verifier, self.settings.width, self.settings.seed, head)
+        return record_replays(self.pair, texts[: self.extent.num_replayed], sampling, recording)
 
-    def _name(self, kind: str, sampling: Sampling, *verifier: str) -> str:
-        """The name of a piece under one sampling."""
-        return "-".join((kind, str(self.settings.samplings.index(sampling)), *verifier))
-
-    def _recorded_verifiers(self, sampling: Sampling) -> tuple[str, ...]:
-        return replayed_verifiers(sampling) if self.extent.num_replayed else ()
+    def _recorded(self) -> list[tuple[Sampling, str]]:
+        """The samplings and verifiers that trees are recorded under."""
+        samplings = self.settings.samplings if self.extent.num_replayed else ()
+        return [(each, verifier) for each in samplings for verifier in replayed_verifiers(each)]
 
 
 class _Progress(tqdm):
@@ -230,16 +218,12 @@ class _Progress(tqdm):
         before = total - sum(self._left.values())
         super().__init__(total=total, initial=before, bar_format=BAR, desc="profile")
 
-    def piece(self, name: str, what: str, measure: Callable[[], Piece]) -> Piece:
-        """The piece `name`, and `what` it is of in front of the bar."""
-        self.set_description(what)
+    def piece(self, name: str, measure: Callable[[], Piece]) -> Piece:
+        """The piece `name`, taken now or before."""
+        self.set_description(name)
         piece = self._journal.piece(name, measure)
-        self.done(name)
-        return piece
-
-    def done(self, name: str) -> None:
-        """The piece `name` is there, taken now or before."""
         self.update(self._left.pop(name, 0))
+        return piece
 
 
 def _check_heads(

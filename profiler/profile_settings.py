@@ -13,7 +13,7 @@ from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from runtime.pair import Pair
 
-from .replay.record import Width
+from .recording import Width
 from .times.cost_grid import CostGrid
 
 

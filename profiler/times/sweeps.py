@@ -25,7 +25,7 @@ from runtime.pair import Pair
 from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 
-from ..journal import Journal, Piece
+from ..journal import Piece
 from .cost_grid import CostGrid, bush
 from .growing import CHAINS, TREES, Growing, ShownTree, growing_kinds
 from .pace import at_one_pace, curve
@@ -218,22 +218,21 @@ class CostRounds:
     A machine's slow spell, of which some last for minutes, so meets all grids alike, and does not
     last for the whole of any.
 
-    sweeps   by name
-    journal  keeps every sweep
-    often    by name, how often a grid is swept in every round, if not once
+    sweeps  by name
+    piece   gives the piece of that name, taken now or before, as `Journal.piece` does
+    often   by name, how often a grid is swept in every round, if not once
     """
 
     def __init__(
         self,
         sweeps: Mapping[str, CostSweeps],
-        journal: Journal,
+        piece: Callable[[str, Callable[[], Piece]], Piece],
         often: Mapping[str, int] | None = None,
     ) -> None:
-        self._sweeps, self._journal = sweeps, journal
-        self._often = dict.fromkeys(sweeps, 1) | dict(often or {})
+        self._sweeps, self._piece, self._often = sweeps, piece, often or {}
         self._done: dict[str, list[Piece]] = {name: [] for name in sweeps}
 
-    def take(self, rounds: Iterable[int], progress: Callable[[], object]) -> None:
+    def take(self, rounds: Iterable[int], progress: Callable[[], object] = lambda: None) -> None:
         """Sweep every grid in every round.
 
         rounds    their numbers, each once in all
@@ -248,9 +247,9 @@ class CostRounds:
             return self._sweeps[name].sweep()
 
         for number, name in product(rounds, self._sweeps):
-            often = self._often[name]
+            often = self._often.get(name, 1)
             for place in range(number * often, (number + 1) * often):
-                piece = self._journal.piece(f"times-{name}-{place}", partial(measured, name))
+                piece = self._piece(f"times-{name}-{place}", partial(measured, name))
                 self._done[name].append(piece)
             progress()
 

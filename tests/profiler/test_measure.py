@@ -278,7 +278,7 @@ def test_a_grid_may_be_swept_more_often_than_others_in_every_round():
         def costs(self, pieces):
             return len(pieces)
 
-    rounds = CostRounds({"a": Sweeps("a"), "b": Sweeps("b")}, Journal(None, {}), {"a": 3})
+    rounds = CostRounds({"a": Sweeps("a"), "b": Sweeps("b")}, Journal(None, {}).piece, {"a": 3})
     rounds.take(range(1), lambda: calls.append(len(done)))
     rounds.take(range(1, 2), lambda: calls.append(len(done)))
     once = ["a", "a", "a", "b"]

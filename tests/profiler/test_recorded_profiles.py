@@ -16,7 +16,7 @@ from planner.policies import TreeDrafting
 from planner.replay.replays import Played, replays_of
 from planner.verifiers import VERIFIERS
 from profiler import Pair, Settings, measure_profile
-from profiler.replay.record import Recording, Width, record_replays
+from profiler.recording import Recording, Width, record_replays
 from profiler.target_texts import sample_continuations
 from runtime.randomness import TorchSource
 from runtime.written import Written

@@ -14,7 +14,7 @@ from planner.policies import GreedyDrafting, StoppingDrafting, TreeDrafting
 from planner.policies.fixed import FixedTree
 from planner.replay.replays import Replays, replays_of
 from profiler import Pair, Settings, measure_profile
-from profiler.replay.record import Recording, Width, record_replays, replay_entry
+from profiler.recording import Recording, Width, record_replays, replay_entry
 from profiler.target_texts import sample_continuations
 from runtime import VERIFIERS, Session, TableModel
 from runtime.randomness import seeded_source

@@ -15,7 +15,7 @@ from planner.optimizer import solve
 from planner.policies import StoppingDrafting
 from planner.replay.replays import replays_of
 from profiler import Pair, ScoringHead, Settings, measure_profile
-from profiler.replay.record import Width
+from profiler.recording import Width
 from profiler.target_texts import sample_continuations
 from runtime.heads import AcceptanceHead
 from runtime.heads.drafted_chains import chains_along

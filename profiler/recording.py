@@ -29,9 +29,8 @@ from runtime.randomness import Source, seeded_source
 from runtime.token_distribution import distribution
 from runtime.written import Written
 
-from ..acceptance import distributions_along
-from ..journal import Piece
-from .chances import Chances
+from .acceptance import distributions_along
+from .journal import Piece
 
 EXPANDED_AT_ONCE = 2
 """Nodes of each tree in one draft pass behind the first: the fewer, the better they are chosen."""
@@ -44,6 +43,11 @@ LEAST_VALUE = 1e-4
 
 MAX_LEVELS = 24
 """Levels below the root to which it is recorded what is accepted."""
+
+DRAWN_EDGES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+RANKS_TOLD_APART = 4
+OWN_WORD_TRIALS = 8.0
+"""How many trials the draft's own word counts for, in each class of drawn probability and rank."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def record_replays(
     device = pair.target.device
     draft = pair.draft if recording.head is None else pair.hidden_draft
     source = seeded_source(recording.seed, device)
-    drafting = _Drafting(draft, sampling.of_draft, recording, Chances(device), source)
+    drafting = _Drafting(draft, sampling.of_draft, recording, _Chances(device), source)
     parts = []
     for written in texts:
         along = _Along(*distributions_along(pair, written, sampling), written)
@@ -126,7 +130,7 @@ class _Drafting:
     draft: LanguageModel
     sampling: Sampling
     recording: Recording
-    chances: Chances
+    chances: _Chances
     source: Source
 
 
@@ -317,3 +321,34 @@ class _Trees:
         room = self._depths[trees, rows] < self._rooms[trees]
         self._values[trees, rows] = values[:, None] * passed * accepted * room[:, None]
         self._sizes.index_add_(0, trees, torch.ones_like(trees))
+
+
+class _Chances:
+    """P(accepted | tried) by rank and drawn probability.
+
+    Only used to choose which places are recorded, so that policies will ask for them: the
+    draft's own word may be far off.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._edges = torch.tensor(DRAWN_EDGES, dtype=torch.float64, device=device)
+        middles = torch.tensor((0.0, *DRAWN_EDGES)) / 2 + torch.tensor((*DRAWN_EDGES, 1.0)) / 2
+        own_word = middles.double().to(device).expand(RANKS_TOLD_APART, -1)
+        self._tried = torch.full_like(own_word, OWN_WORD_TRIALS)
+        self._accepted = own_word * OWN_WORD_TRIALS
+
+    def of(self, drawn: Tensor) -> Tensor:
+        """Float64 [w, K]: P(accepted | tried) of candidates drawn with these probabilities."""
+        return (self._accepted / self._tried)[self._cells(drawn)]
+
+    def note(self, drawn: Tensor, taken: Tensor) -> None:
+        """Drawn values float64 [w, K] at nodes on the text, and which rank was accepted there."""
+        ranks = torch.arange(drawn.shape[1], device=drawn.device)
+        tried = ((taken[:, None] < 0) | (ranks <= taken[:, None])).double()
+        cells = self._cells(drawn)
+        self._tried.index_put_(cells, tried, accumulate=True)
+        self._accepted.index_put_(cells, (ranks == taken[:, None]).double(), accumulate=True)
+
+    def _cells(self, drawn: Tensor) -> tuple[Tensor, Tensor]:
+        ranks = torch.arange(drawn.shape[1], device=drawn.device).clamp(max=RANKS_TOLD_APART - 1)
+        return ranks.expand(drawn.shape), torch.bucketize(drawn, self._edges)

@@ -1,1 +1,0 @@
-"""Trees drafted along recorded texts."""
