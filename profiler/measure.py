@@ -32,8 +32,7 @@ from .optimum import optimal_entries
 from .profile_settings import Extent, Settings, fitted
 from .recording import Recording, record_replays, replay_entry, replayed_verifiers
 from .target_texts import check_prompts
-from .times.cost_grid import CostGrid
-from .times.growing import chain_sizes, powers_of_two
+from .times.cost_grid import CostGrid, chain_sizes, powers_of_two
 from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
 SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4

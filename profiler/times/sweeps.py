@@ -26,8 +26,7 @@ from runtime.randomness import seeded_source
 from runtime.session import Score, Session, StepRecord
 
 from ..journal import Piece
-from .cost_grid import CostGrid, bush
-from .growing import CHAINS, TREES, Growing, ShownTree, growing_kinds
+from .cost_grid import CHAINS, TREES, CostGrid, Growing, ShownTree, bush, growing_kinds
 from .pace import at_one_pace, curve
 
 LONE_ROOT = Tree([-1])
@@ -75,9 +74,7 @@ class CostSweeps:
         for session in (self._pair, self._draft):
             session.prefill(list(text))
         self._order = np.random.default_rng(seed)
-        self._kinds = growing_kinds(
-            grid.num_nodes[-1], grid.widths, grid.num_candidates, heads or {}
-        )
+        self._kinds = growing_kinds(grid, heads or {})
         self._repeated = "verify", f"overhead/{self._first}"
         self._counts = self._all_counts()
         self._tasks = [*self._all_tasks()]

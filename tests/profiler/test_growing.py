@@ -10,8 +10,7 @@ from planner.documents.sampling import Sampling
 from planner.policies.greedy import Greedy
 from planner.policies.stopping import Stopping
 from profiler import Pair
-from profiler.times import growing
-from profiler.times.cost_grid import CostGrid
+from profiler.times.cost_grid import CostGrid, chain_sizes, powers_of_two
 from profiler.times.sweeps import CostSweeps
 from runtime import TableModel, session
 
@@ -69,17 +68,17 @@ def test_deciding_is_overhead_of_what_grows_and_of_nothing_else(clock, num_nodes
             np.testing.assert_allclose(each, 1e3 * DRAFTING)
         elif not name.endswith("overhead"):
             np.testing.assert_allclose(each, 1e3 * DRAFTING if name == "draft_step" else 0)
-    chains = growing.chain_sizes(num_nodes)
+    chains = chain_sizes(num_nodes)
     for name in ("chains", "a"):  # asked once a token and once more
         np.testing.assert_allclose(times[f"{name}/overhead"], 1e3 * CHAINS * np.array(chains))
     trees = times["growing/overhead"] / (1e3 * TREES)
-    assert len(trees) == len(growing.powers_of_two(num_nodes))
+    assert len(trees) == len(powers_of_two(num_nodes))
     assert (trees >= 2).all()
     np.testing.assert_allclose(trees, trees.round())
 
 
 def test_sizes():
-    assert growing.powers_of_two(2) == (2,)
-    assert growing.powers_of_two(7) == (2, 4)
-    assert growing.powers_of_two(64) == (2, 4, 8, 16, 32, 64)
-    assert [growing.chain_sizes(n) for n in (2, 7, 8, 64)] == [(2, 4), (2, 4), *[(2, 4, 8)] * 2]
+    assert powers_of_two(2) == (2,)
+    assert powers_of_two(7) == (2, 4)
+    assert powers_of_two(64) == (2, 4, 8, 16, 32, 64)
+    assert [chain_sizes(n) for n in (2, 7, 8, 64)] == [(2, 4), (2, 4), *[(2, 4, 8)] * 2]
