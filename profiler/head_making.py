@@ -141,21 +141,16 @@ def make_head(
 
 def _check_settings(settings: HeadSettings) -> None:
     """Raise PlannerError before texts are written, which is most of the work."""
-    for name, low, high in (
-        ("held_out", 0, 1),
-        ("reject_weight", 0, inf),
-        ("learning_rate", 0, inf),
-    ):
+    for name, high in (("held_out", 1), ("reject_weight", inf), ("learning_rate", inf)):
         value = getattr(settings, name)
-        if value is not None and not low < value < high:
-            raise PlannerError(f"{name}: got {value}, expected more than {low}, less than {high}")
+        if value is not None and not 0 < value < high:
+            raise PlannerError(f"{name}: got {value}, expected more than 0, less than {high}")
     if settings.mix is not None and not 0 <= settings.mix < 1:
         raise PlannerError(f"mix: got {settings.mix}, expected at least 0, less than 1, or None")
-    for name, least in (
-        ("num_texts", 2), ("num_tokens", 1), ("depth", 0), ("epochs", 1), ("batch_size", 1),
-        ("seed", 0),
-    ):  # fmt: skip
-        count(getattr(settings, name), name, least, 2**63 - 1)
+    least = {"num_texts": 2, "num_tokens": 1, "depth": 0, "epochs": 1, "batch_size": 1}
+    for name, number in least.items():
+        count(getattr(settings, name), name, number)
+    count(settings.seed, "seed", 0, 2**63 - 1)
 
 
 def _texts(

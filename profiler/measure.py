@@ -98,11 +98,7 @@ def measure_profile(
 
 @dataclass(frozen=True)
 class _Measurement:
-    """What `measure_profile` was asked for, `extent` fitted to the models; and what of it is done.
-
-    A piece is of one round of times, of the acceptance under one sampling, or of the trees that one
-    verifier recorded under it.
-    """
+    """What was asked for, `extent` of it fitted to the models, and the pieces that are done."""
 
     pair: Pair
     prompts: Sequence[Sequence[int]]
@@ -115,7 +111,7 @@ class _Measurement:
         """Everything, in an order that lets no slow spell of the machine meet all times."""
         samplings, repeats = self.settings.samplings, self.extent.repeats
         acceptance: dict[Sampling, Piece] = {}
-        trees: dict[Sampling, dict[str, Piece]] = {each: {} for each in samplings}
+        trees: dict[tuple[Sampling, str], Piece] = {}
         with _Progress(self._work(), self.journal) as progress:
             rounds = CostRounds(self._sweeps(), progress.piece)
             rounds.take(range(repeats // 2))
@@ -124,22 +120,23 @@ class _Measurement:
                 acceptance[sampling] = progress.piece(f"acceptance-{sampling}", measure)
             for sampling, verifier in self._recorded():
                 record = partial(self._trees, sampling, verifier, acceptance[sampling])
-                trees[sampling][verifier] = progress.piece(f"trees-{sampling}-{verifier}", record)
+                name = f"trees-{sampling}-{verifier}"
+                trees[sampling, verifier] = progress.piece(name, record)
             rounds.take(range(repeats // 2, repeats))
         entries: list[Acceptance] = []
         optimal: list[OptimalAcceptance] = []
         replays: list[Replay] = []
         arrays: Piece = {}
-        for sampling in samplings:
-            found, named = acceptance_entries(acceptance[sampling], sampling)
+        for sampling, piece in acceptance.items():
+            found, named = acceptance_entries(piece, sampling)
             entries += found
             arrays |= named
-            optimal += optimal_entries(acceptance[sampling], sampling)
+            optimal += optimal_entries(piece, sampling)
+        for (sampling, verifier), piece in trees.items():
             file = self.heads[sampling].file if sampling in self.heads else None
-            for verifier, piece in trees[sampling].items():
-                replay, named = replay_entry(piece, sampling, verifier, self.settings.width, file)
-                replays.append(replay)
-                arrays |= named
+            replay, named = replay_entry(piece, sampling, verifier, self.settings.width, file)
+            replays.append(replay)
+            arrays |= named
         profile = Profile(
             written_by=WRITTEN_BY,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -155,8 +152,7 @@ class _Measurement:
         return profile.with_arrays(arrays, "profile.safetensors")
 
     def _work(self) -> dict[str, int]:
-        """The milliseconds that each piece takes, by name, with the embedded models; elsewhere the
-        pieces' times are in proportion to these, more or less."""
+        """By piece the milliseconds that it takes with the embedded models: its share elsewhere."""
         extent, num_prompts = self.extent, len(self.prompts)
         work = {}
         for context, number in product(extent.contexts, range(extent.repeats)):
@@ -205,17 +201,14 @@ class _Measurement:
 
 
 class _Progress(tqdm):
-    """A bar that moves by work, so that long and short pieces move it in proportion to their time.
-
-    work  by piece, about how long it takes; those that the journal holds are done already
-    """
+    """A bar that every piece moves by its work, those that the journal holds at first."""
 
     def __init__(self, work: Mapping[str, int], journal: Journal) -> None:
         self._journal = journal
         self._left = {name: each for name, each in work.items() if not journal.holds(name)}
         total = sum(work.values())
-        before = total - sum(self._left.values())
-        super().__init__(total=total, initial=before, bar_format=BAR, desc="profile")
+        done = total - sum(self._left.values())
+        super().__init__(total=total, initial=done, bar_format=BAR, desc="profile")
 
     def piece(self, name: str, measure: Callable[[], Piece]) -> Piece:
         """The piece `name`, taken now or before."""

@@ -34,16 +34,12 @@ from .journal import Piece
 
 EXPANDED_AT_ONCE = 2
 """Nodes of each tree in one draft pass behind the first: the fewer, the better they are chosen."""
-
 TREES_AT_ONCE = {"cpu": 64, "cuda": 512}
 """Trees whose nodes stand in the cache together: each of them is masked for all others."""
-
 LEAST_VALUE = 1e-4
 """Places that are reached more seldom are not worth a draft pass."""
-
 MAX_LEVELS = 24
 """Levels below the root to which it is recorded what is accepted."""
-
 DRAWN_EDGES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 RANKS_TOLD_APART = 4
 OWN_WORD_TRIALS = 8.0
@@ -162,8 +158,8 @@ def _recorded_text(drafting: _Drafting, along: _Along) -> list[Piece]:
 class _Trees:
     """The trees at some positions of one text while they grow, best places first.
 
-    Everything is by tree and row, a row being an expanded node; G trees, R rows at most, K
-    candidates.  The root's row 0 stands at the token in front of its position.
+    Everything is by tree and row, a row being an expanded node, the first of them the root, at the
+    token in front of its position: [G, R], and with K candidates [G, R, K].
     """
 
     def __init__(self, drafting: _Drafting, cache: RowCache, along: _Along, places: range) -> None:
@@ -245,8 +241,7 @@ class _Trees:
         return paths
 
     def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Children of on-text nodes at `places`, and the ranks accepted, as `Verifier.draw_given`
-        has them."""
+        """What `Verifier.draw_given` makes of on-text nodes at `places`."""
         if len(places) == 0:
             return places[:, None].expand(0, self._most), places
         p, q, tokens = self._p[places], self._q[places], self._text[places]
@@ -324,10 +319,10 @@ class _Trees:
 
 
 class _Chances:
-    """P(accepted | tried) by rank and drawn probability.
+    """P(accepted | tried) by rank and drawn probability, learnt from the trees recorded so far.
 
-    Only used to choose which places are recorded, so that policies will ask for them: the
-    draft's own word may be far off.
+    It only chooses which places are recorded, so that policies will ask for them: the draft's own
+    word may be far off.
     """
 
     def __init__(self, device: torch.device) -> None:

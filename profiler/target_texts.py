@@ -26,10 +26,9 @@ def sample_continuations(
     num_tokens: int,
     seed: int,
 ) -> list[list[int]]:
-    """Up to `num_tokens` tokens that `model` writes behind each prompt, in the prompts' order.
+    """What `model` writes behind each prompt: `num_tokens` tokens, or up to a stop token.
 
-    A continuation ends early behind one of the model's stop tokens.  Prompts of equal length are
-    continued together, without padding.
+    Prompts of equal length are continued together, without padding.
     """
     source = seeded_source(seed, model.device)
     results: dict[int, list[int]] = {}

@@ -31,18 +31,12 @@ def curve(counts: list[int], samples_ms: np.ndarray, repeats: int | None = None)
 def at_one_pace(
     sweeps: Sequence[Mapping[str, np.ndarray]], names: Sequence[str]
 ) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
-    """The times of each sweep, as if all had been taken at the pace of the median one.
-
-    names  of the times that are brought to it
-
-    Returns these times, sweep by sweep, and the sweeps' paces: see `paces`.
-    """
+    """Each sweep's times of these names, as if all had been taken at the pace of the median sweep;
+    and the sweeps' `paces`."""
     every = [np.concatenate([sweep[name].ravel() for name in names]) for sweep in sweeps]
     pace = paces(np.stack(every))
-    return [
-        {name: sweep[name] / slow for name in names}
-        for sweep, slow in zip(sweeps, pace, strict=True)
-    ], pace
+    paired = zip(sweeps, pace, strict=True)
+    return [{name: sweep[name] / slow for name in names} for sweep, slow in paired], pace
 
 
 def paces(sweeps_ms: np.ndarray) -> np.ndarray:

@@ -40,7 +40,6 @@ NUM_ALONE = 4
 """Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
 its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
 
-
 Roots = dict[str, list[float]]
 """First draft passes of a sweep's steps in ms, by the name of their curve."""
 Task = Callable[[Piece, Roots], None]
@@ -90,12 +89,8 @@ class CostSweeps:
         """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
         measured; [`NUM_SMALL`, number of counts] where small trees are run again, and
         [`NUM_ALONE`] where a model decodes alone."""
-        times = {
-            name: np.full(
-                (NUM_SMALL, len(counts)) if name in self._repeated else len(counts), np.nan
-            )
-            for name, counts in self._counts.items()
-        }
+        times = {name: np.full(len(counts), np.nan) for name, counts in self._counts.items()}
+        times |= {name: np.tile(times[name], (NUM_SMALL, 1)) for name in self._repeated}
         roots: Roots = {name: [] for name in times if name.endswith("draft_root")}
         for place in self._order.permutation(len(self._tasks)):
             self._tasks[place](times, roots)
@@ -148,7 +143,6 @@ class CostSweeps:
         return counts
 
     def _all_tasks(self) -> Iterator[Task]:
-        """Every step of a sweep."""
         for place, size in enumerate(self._grid.num_nodes):
             for again in range(NUM_SMALL if size <= SMALL_SIZES else 1):
                 yield partial(self._time_tree, again, place)
@@ -212,8 +206,7 @@ class CostSweeps:
 class CostRounds:
     """Several grids swept in turns, round by round; the rounds may have other work between them.
 
-    A machine's slow spell, of which some last for minutes, so meets all grids alike, and does not
-    last for the whole of any.
+    A machine's slow spell, of which some last for minutes, so meets all grids alike.
 
     sweeps  by name
     piece   gives the piece of that name, taken now or before, as `Journal.piece` does
