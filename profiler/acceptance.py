@@ -16,10 +16,9 @@ from planner.verifiers import VERIFIERS, Verifier, verifier_at
 from planner.verifiers.namespace import in_chunks
 from planner.verifiers.rejection import rows_to_one
 from planner.verifiers.verifier import Rank
-from runtime.heads.labelled_texts import logits_behind
 from runtime.pair import Pair
 from runtime.token_distribution import distribution
-from runtime.written import Written
+from runtime.written import Written, logits_behind
 
 from .journal import Piece
 from .optimum import Optimum, mean_rates

@@ -23,7 +23,7 @@ from planner.verifiers import VERIFIERS, verifier_at
 from runtime.cache import RowCache
 from runtime.candidates import shown
 from runtime.heads import AcceptanceHead
-from runtime.language_model import HiddenModel, LanguageModel
+from runtime.language_model import HiddenModel, LanguageModel, read_text
 from runtime.pair import Pair
 from runtime.randomness import Source, seeded_source
 from runtime.token_distribution import distribution
@@ -141,9 +141,9 @@ class _Along(NamedTuple):
 def _recorded_text(drafting: _Drafting, along: _Along) -> list[Piece]:
     """One text's trees, some at a time."""
     draft, (prompt, text) = drafting.draft, along.written
-    read = torch.tensor([*prompt, *text[:-1]], device=draft.device)
+    read = [*prompt, *text[:-1]]
     cache = draft.new_cache(len(read))
-    draft.forward(read, torch.arange(len(read), device=draft.device), cache, num_logits=0)
+    read_text(draft, read, cache, 0)
     some = TREES_AT_ONCE.get(along.p.device.type, TREES_AT_ONCE["cuda"])
     parts = []
     for start in range(0, len(text), some):
