@@ -90,7 +90,7 @@ class Journal:
         return content
 
     def place(self, name: str) -> Path | None:
-        """Where a file of that name is kept, in a folder made and marked now; None: nowhere.
+        """The path to keep a file of that name at, its folder made and marked; None: keep nothing.
 
         Raises PlannerError when it cannot be made.
         """

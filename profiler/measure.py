@@ -98,7 +98,7 @@ def measure_profile(
 
 @dataclass(frozen=True)
 class _Measurement:
-    """What was asked for, `extent` of it fitted to the models, and the pieces that are done."""
+    """Everything asked for, `extent` of it fitted to the models, and the pieces that are done."""
 
     pair: Pair
     prompts: Sequence[Sequence[int]]
@@ -152,7 +152,7 @@ class _Measurement:
         return profile.with_arrays(arrays, "profile.safetensors")
 
     def _work(self) -> dict[str, int]:
-        """By piece the milliseconds that it takes with the embedded models: its share elsewhere."""
+        """Milliseconds that each piece takes with the embedded models: its share elsewhere."""
         extent, num_prompts = self.extent, len(self.prompts)
         work = {}
         for context, number in product(extent.contexts, range(extent.repeats)):

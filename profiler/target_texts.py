@@ -26,7 +26,7 @@ def sample_continuations(
     num_tokens: int,
     seed: int,
 ) -> list[list[int]]:
-    """What `model` writes behind each prompt: `num_tokens` tokens, or up to a stop token.
+    """Texts that `model` writes behind prompts: `num_tokens` tokens, or up to a stop token.
 
     Prompts of equal length are continued together, without padding.
     """

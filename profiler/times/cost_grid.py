@@ -1,4 +1,4 @@
-"""What one sweep times: tree sizes, widths of draft passes, the verifiers' walks, policies' trees.
+"""Everything that one sweep times: trees by their sizes, draft passes, walks, policies at work.
 
 A policy is timed with what it has to do, not with what it decides: chains never stop, trees grow up
 to a size that was set.
