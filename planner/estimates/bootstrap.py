@@ -21,6 +21,13 @@ def resamples(num_prompts: int) -> np.ndarray:
     return draws
 
 
+def ratio_samples(sums: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """float64 [2000]: what of `sums` there is to one of `weights`, float64 [prompts] each, by
+    bootstrap sample of the prompts."""
+    drawn = resamples(len(weights))
+    return np.asarray((drawn @ sums) / (drawn @ weights))
+
+
 def interval(
     samples: np.ndarray, num_prompts: int, *, least: float, most: float
 ) -> tuple[float, float]:

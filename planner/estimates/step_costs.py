@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ _WIDEST = 100.0
 bounds would leave what a float can hold."""
 
 
-@dataclass(frozen=True)
-class Time:
+class Time(NamedTuple):
     """Milliseconds and their standard error."""
 
     ms: float
@@ -77,13 +76,16 @@ class TimeTable:
 
     def __call__(self, count: int) -> Time:
         """The time at one count.  Raises PlannerError outside what was measured."""
-        if not self.first <= count <= self.last:
-            raise PlannerError(
-                f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
-                "stay within, or profile over a wider range"
-            )
+        self._check(count)
         place = count - self.first
         return Time(float(self.ms[place]), float(self.error_ms[place]))
+
+    def at(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(ms, error_ms) of many counts, with the same errors."""
+        for count in counts[(counts < self.first) | (counts > self.last)]:
+            self._check(count)
+        places = counts - self.first
+        return self.ms[places], self.error_ms[places]
 
     def table(self, last: int) -> np.ndarray:
         """float64 [last + 1]: milliseconds by count, inf where nothing was measured."""
@@ -91,18 +93,16 @@ class TimeTable:
         full[self.first : self.last + 1] = self.ms
         return full[: last + 1]
 
+    def _check(self, count: int) -> None:
+        if not self.first <= count <= self.last:
+            raise PlannerError(
+                f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
+                "stay within, or profile over a wider range"
+            )
+
 
 TREES, CHAINS = "trees", "chains"
 """What grows, where no head is asked; where one is, its SHA-256 stands for the chains it ends."""
-
-
-@dataclass(frozen=True)
-class GrowingCosts:
-    """The times that differ where the tree is decided on while it is drafted."""
-
-    draft_root: Time
-    draft: TimeTable
-    overhead: TimeTable
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,9 @@ class StepCosts:
     overhead: TimeTable
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
-    grown: Mapping[str, GrowingCosts] = field(default_factory=dict)
-    """Times by what grows: `TREES`, `CHAINS`, or a head's SHA-256."""
+    grown: Mapping[str, StepCosts] = field(default_factory=dict)
+    """The times where trees are decided on while they are drafted, by what grows: `TREES`,
+    `CHAINS`, or a head's SHA-256."""
 
     @property
     def max_nodes(self) -> int:
@@ -148,11 +149,7 @@ class StepCosts:
                 "passes; profile with it"
             )
         times = times or self.grown.get(TREES)
-        if times is None:
-            return self
-        return replace(
-            self, draft_root=times.draft_root, draft=times.draft, overhead=times.overhead
-        )
+        return self if times is None else replace(times, grown=self.grown)
 
     def of(self, drafting: Drafting) -> StepCosts:
         """The same for steps of this kind of drafting (`growing`)."""
@@ -201,12 +198,10 @@ class StepCosts:
         if tree.num_nodes == 1:
             return self.autoregressive
         verify, overhead = self.verify(tree.num_nodes), self.overhead(tree.num_nodes)
-        drafts = [self.draft_root, *(self.draft(int(width)) for width in tree.widths[1:])]
-        draft_error = sum(draft.error_ms for draft in drafts)
-        return Time(
-            verify.ms + sum(draft.ms for draft in drafts) + overhead.ms,
-            float(np.sqrt(verify.error_ms**2 + draft_error**2 + overhead.error_ms**2)),
-        )
+        ms, errors = self.draft.at(tree.widths[1:])
+        draft = Time(self.draft_root.ms + ms.sum(), self.draft_root.error_ms + errors.sum())
+        parts = np.array([verify, draft, overhead])
+        return Time(float(parts[:, 0].sum()), float(np.linalg.norm(parts[:, 1])))
 
     def step_ms(self, tree: Tree) -> float:
         """Milliseconds of `step`."""
@@ -235,8 +230,7 @@ def step_costs(
     verify, root, draft, overhead, step = (
         _between(a, b, weight) for a, b in zip(one, two, strict=True)
     )
-    here, there = (_growing_tables(entry, verifier) for entry in (first, second))
-    return StepCosts(
+    made = StepCosts(
         batch_size=batch_size,
         context=context,
         verify=verify,
@@ -244,12 +238,15 @@ def step_costs(
         draft=draft,
         overhead=overhead,
         autoregressive=step(step.first),
-        grown={
-            what: _growing(*map(partial(_between, weight=weight), here[what], there[what]))
-            for what in here
-            if what in there
-        },
     )
+    here, there = (_growing_tables(entry, verifier) for entry in (first, second))
+    grown = {}
+    for what in here.keys() & there.keys():
+        root, draft, overhead = (
+            _between(a, b, weight) for a, b in zip(here[what], there[what], strict=True)
+        )
+        grown[what] = replace(made, draft_root=root(root.first), draft=draft, overhead=overhead)
+    return replace(made, grown=grown)
 
 
 def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Estimate:
@@ -328,10 +325,6 @@ def _deciding(own: TimeTable, growing: TimeTable, fixed: TimeTable) -> TimeTable
         ms=own.ms + np.interp(counts, timed, np.maximum(more, 0.0)),
         error_ms=own.error_ms + np.interp(counts, timed, growing.error_ms),
     )
-
-
-def _growing(root: TimeTable, draft: TimeTable, overhead: TimeTable) -> GrowingCosts:
-    return GrowingCosts(root(root.first), draft, overhead)
 
 
 def _table(curve: Curve, what: str) -> TimeTable:

@@ -19,7 +19,6 @@ import numpy as np
 from ..documents.estimate import Estimate
 from ..estimates.bootstrap import interval
 from ..estimates.intervals import around, product, relative
-from ..estimates.step_costs import Time
 from ..plans.alternatives import Comparison
 from ..replay.replays import Played
 from .grading import Candidate
@@ -116,9 +115,9 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
     shares: dict[tuple[str, int], float] = defaultdict(float)
     errors: dict[tuple[str, int], float] = {}
     for side, sign in ((one, 1.0), (other, -1.0)):
-        for place, time, often in _times(side.candidate, side.ranking):
+        for place, error_ms, often in _times(side.candidate, side.ranking):
             shares[place] += sign * often / side.candidate.step_ms.value
-            errors[place] = time.error_ms
+            errors[place] = error_ms
     by_curve: dict[tuple[str, bool], float] = defaultdict(float)
     for (curve, count), share in shares.items():
         by_curve[curve, share > 0] += share * errors[curve, count]
@@ -128,8 +127,9 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
     return Estimate(value=value, low=value / wide, high=value * wide)
 
 
-def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int], Time, float]]:
-    """The measured times that its step is the sum of, by curve and count, and how often each."""
+def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int], float, float]]:
+    """The standard errors of the measured times that its step is the sum of, by curve and count,
+    and how often each time is."""
     costs = ranking.costs
 
     def named(curve: str) -> str:
@@ -139,18 +139,21 @@ def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int]
     if candidate.played is not None:
         rounds = candidate.played.tally.rounds.sum()
         return [
-            ((named(each.curve), each.at), each.time, float(each.often.sum() / rounds))
+            ((named(each.curve), int(count)), float(error), float(often / rounds))
             for each in candidate.played.spent
+            for count, error, often in zip(
+                each.counts, each.error_ms, each.often.sum(axis=0), strict=True
+            )
         ]
     size = candidate.tree.num_nodes
     if size == 1:
-        return [(("target step", 1), costs.autoregressive, 1.0)]
+        return [(("target step", 1), costs.autoregressive.error_ms, 1.0)]
     widths = [int(width) for width in candidate.tree.widths[1:]]
     return [
-        (("verify", size), costs.verify(size), 1.0),
-        ((named(costs.overhead.what), size), costs.overhead(size), 1.0),
-        ((costs.draft.what, 0), costs.draft_root, 1.0),
-        *(((costs.draft.what, width), costs.draft(width), 1.0) for width in widths),
+        (("verify", size), costs.verify(size).error_ms, 1.0),
+        ((named(costs.overhead.what), size), costs.overhead(size).error_ms, 1.0),
+        ((costs.draft.what, 0), costs.draft_root.error_ms, 1.0),
+        *(((costs.draft.what, width), costs.draft(width).error_ms, 1.0) for width in widths),
     ]
 
 

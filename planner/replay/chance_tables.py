@@ -73,7 +73,7 @@ def fitted_tables(recorded: Recorded, num_children: int) -> ChanceTables:
 def tried(recorded: Recorded) -> Trials:
     """All candidates that were tried at on-text nodes, as far as the texts go."""
     columns = _tried(
-        recorded.starts, recorded.first, recorded.drawn, recorded.child, recorded.taken,
+        recorded.texts, recorded.first, recorded.drawn, recorded.child, recorded.taken,
         np.ascontiguousarray(recorded.features[:, COLLISION]),
     )  # fmt: skip
     rank, depth, collision, drawn, accepted = columns
@@ -97,15 +97,15 @@ def _fitted(trials: Trials, values: np.ndarray, rank: int) -> np.ndarray:
 
 
 @njit(cache=True)
-def _tried(starts, first, drawn, child, taken, collision):  # type: ignore[no-untyped-def]
+def _tried(texts, first, drawn, child, taken, collision):  # type: ignore[no-untyped-def]
     """(rank, depth, collision of what is left, drawn, accepted) of every trial."""
     num_ranks = drawn.shape[1]
     found = np.empty((5, len(first) * num_ranks * 24))
     num = 0
-    for text in range(len(starts) - 1):
-        for tree in range(starts[text], starts[text + 1]):
+    for start, end in texts:
+        for tree in range(start, end):
             row, depth = first[tree], 0
-            while row >= 0 and tree + depth < starts[text + 1]:
+            while row >= 0 and tree + depth < end:
                 left, squares, own = 1.0, collision[row], -1
                 for rank in range(num_ranks):
                     accepted = taken[row] == rank

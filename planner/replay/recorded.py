@@ -12,8 +12,8 @@ from ..policies.compiled.uncounted import uncounted
 class Recorded(NamedTuple):
     """Trees, one per position: the arrays of a profile's `Replay`, ready for kernels."""
 
-    starts: np.ndarray
-    """int64 [texts + 1]: the trees of each text"""
+    texts: np.ndarray
+    """int64 [texts, 2]: the first tree of each text, and the end of its last"""
     first: np.ndarray
     """int64 [trees + 1]: the rows of each tree"""
     drawn: np.ndarray

@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..documents.document import PlannerError
 from ..documents.head_card import HeadFile
-from ..documents.profile import Profile, Replay
+from ..documents.profile import Profile
 from ..documents.sampling import Sampling
-from ..estimates.bootstrap import resamples
+from ..estimates.bootstrap import ratio_samples
 from ..estimates.step_costs import StepCosts, Time
 from ..policies import Drafting, TreeDrafting
 from ..verifiers import VERIFIERS, verifier_at
@@ -42,7 +43,7 @@ class Replays:
 
     @property
     def num_texts(self) -> int:
-        return len(self.recorded.starts) - 1
+        return len(self.recorded.texts)
 
     @property
     def num_children(self) -> int:
@@ -78,20 +79,14 @@ class Replays:
             return compiled(self.recorded, drafting, self.deterministic)
         return play(self.recorded, lambda: drafting.policy(deterministic=self.deterministic))
 
-    def rate(self, drafting: Drafting, costs: StepCosts) -> float:
-        """Tokens per millisecond of rounds of `drafting`; -inf for settings that never draft, and
-        for sizes or widths that were not timed."""
-        tally, costs = self.play(drafting), costs.of(drafting)
-        usable = tally.root_passes.any() and covers(tally, costs)
-        return Played(tally, costs).tokens_per_ms if usable else -np.inf
-
     def half(self, which: int) -> Replays:
         """Every second text, from the first (0) or the second (1)."""
         return self.every(2, which)
 
     def every(self, step: int, first: int = 0) -> Replays:
         """Every `step`th text."""
-        return replace(self, recorded=_texts(self.recorded, slice(first, None, step)))
+        texts = np.ascontiguousarray(self.recorded.texts[first::step])
+        return replace(self, recorded=self.recorded._replace(texts=texts))
 
     def played_by_halves(self, draftings: Sequence[Drafting], costs: StepCosts) -> Played | None:
         """The first of two draftings of one kind on the first half of the texts, the second on the
@@ -100,20 +95,23 @@ class Replays:
         costs  of growing trees of that kind
         """
         tallies = [self.half(which).play(each) for which, each in enumerate(draftings)]
-        if not all(covers(tally, costs) for tally in tallies):
+        if not all(Played(tally, costs).is_timed for tally in tallies):
             return None
         return Played(_interleaved(tallies, self.num_texts), costs)
 
 
 class Spent(NamedTuple):
-    """One measured time, and how often it was needed."""
+    """The measured times of one curve that were needed, and how often each."""
 
     curve: str
-    at: int
-    """Nodes or width; 0 for the first draft pass."""
-    time: Time
+    counts: np.ndarray
+    """int64 [k]: nodes or widths; 0 for the first draft pass."""
+    ms: np.ndarray
+    """float64 [k]"""
+    error_ms: np.ndarray
+    """float64 [k]: standard errors."""
     often: np.ndarray
-    """float64 [texts]"""
+    """float64 [texts, k]"""
 
 
 @dataclass(frozen=True)
@@ -124,49 +122,65 @@ class Played:
     costs: StepCosts
 
     @property
+    def is_timed(self) -> bool:
+        """Were all sizes and widths measured?"""
+        tally, costs = self.tally, self.costs
+        larger, wider = tally.sizes[:, costs.max_nodes + 1 :], tally.widths[:, costs.draft.last + 1 :]
+        return not (larger.any() or wider.any())
+
+    @property
     def tokens_per_step(self) -> float:
         return float(self.tally.tokens.sum() / self.tally.rounds.sum())
 
-    @property
+    @cached_property
     def spent(self) -> list[Spent]:
-        """The measured times that the rounds are the sum of.
+        """The measured times that the rounds are the sum of, by curve.
 
-        Sizes below the smallest whose overhead was measured count as that one.
+        Sizes below the smallest whose overhead was measured count as that one.  Raises PlannerError
+        for sizes and widths that were not measured.
         """
         tally, costs = self.tally, self.costs
-        sizes, widths = (
-            [(int(n), each[:, n]) for n in np.flatnonzero(each.sum(axis=0))]
-            for each in (tally.sizes, tally.widths)
-        )
-        least, alone = costs.overhead.first, tally.rounds - tally.sizes.sum(axis=1)
+        sizes, widths = (np.flatnonzero(each.any(axis=0)) for each in (tally.sizes, tally.widths))
+        walked = np.maximum(sizes, costs.overhead.first)
+        by_size = tally.sizes[:, sizes]
+        alone = tally.rounds - by_size.sum(axis=1)
+        root, step = costs.draft_root, costs.autoregressive
+        first, one = np.zeros(1, int), np.ones(1, int)
         return [
-            *(Spent("verify", n, costs.verify(n), often) for n, often in sizes),
-            *(
-                Spent(costs.overhead.what, n, costs.overhead(max(n, least)), often)
-                for n, often in sizes
-            ),
-            Spent(costs.draft.what, 0, costs.draft_root, tally.root_passes),
-            *(Spent(costs.draft.what, width, costs.draft(width), often) for width, often in widths),
-            Spent("target step", 1, costs.autoregressive, alone),
+            Spent("verify", sizes, *costs.verify.at(sizes), by_size),
+            Spent(costs.overhead.what, sizes, *costs.overhead.at(walked), by_size),
+            Spent(costs.draft.what, first, *np.array(root)[:, None], tally.root_passes[:, None]),
+            Spent(costs.draft.what, widths, *costs.draft.at(widths), tally.widths[:, widths]),
+            Spent("target step", one, *np.array(step)[:, None], alone[:, None]),
         ]
+
+    @cached_property
+    def ms(self) -> np.ndarray:
+        """float64 [texts]: milliseconds of all rounds."""
+        return np.sum([each.often @ each.ms for each in self.spent], axis=0)
 
     @property
     def step(self) -> Time:
         """The mean step: every round at the time of its size and of its draft passes.
 
-        Errors as in `cost`: fully correlated along a curve, independent between curves.
+        Errors are fully correlated along a curve, independent between curves (`step_costs`).
         """
-        rounds = self.tally.rounds.sum()
         ms, errors = 0.0, defaultdict[str, float](float)
         for each in self.spent:
-            share = float(each.often.sum() / rounds)
-            ms += share * each.time.ms
-            errors[each.curve] += share * each.time.error_ms
-        return Time(ms, float(np.sqrt(sum(error**2 for error in errors.values()))))
+            shares = each.often.sum(axis=0) / self.tally.rounds.sum()
+            ms += float(shares @ each.ms)
+            errors[each.curve] += float(shares @ each.error_ms)
+        return Time(ms, float(np.linalg.norm([*errors.values()])))
 
     @property
     def tokens_per_ms(self) -> float:
         return self.tokens_per_step / self.step.ms
+
+    @property
+    def rate(self) -> float:
+        """`tokens_per_ms` by which settings are compared: -inf for those that never draft, and for
+        sizes or widths that were not timed."""
+        return self.tokens_per_ms if self.tally.root_passes.any() and self.is_timed else -np.inf
 
     @property
     def discard_rate(self) -> float:
@@ -189,8 +203,7 @@ class Played:
     @property
     def sizes(self) -> np.ndarray:
         """float64 [num_nodes + 1]: share of the steps that verify so many nodes."""
-        rounds = self.tally.rounds.sum()
-        shares = np.asarray(self.tally.sizes.sum(axis=0) / rounds)
+        shares = np.asarray(self.tally.sizes.sum(axis=0) / self.tally.rounds.sum())
         shares[1] += 1 - shares.sum()  # steps that draft nothing
         return shares
 
@@ -199,21 +212,13 @@ class Played:
         """float64 [...]: share of the steps whose tree has so many levels below the root."""
         return np.asarray(self.tally.depths.sum(axis=0) / self.tally.rounds.sum())
 
-    @property
-    def unknown(self) -> float:
-        """Share of the steps in which a node was missed that had not been recorded."""
-        return float(self.tally.unknown.sum() / self.tally.rounds.sum())
-
     def samples(self) -> np.ndarray:
         """float64 [2000]: tokens per step, by bootstrap sample of the texts."""
-        weights = resamples(len(self.tally.tokens))
-        return np.asarray((weights @ self.tally.tokens) / (weights @ self.tally.rounds))
+        return ratio_samples(self.tally.tokens, self.tally.rounds)
 
     def step_samples(self) -> np.ndarray:
         """float64 [2000]: milliseconds of the mean step, by the same samples."""
-        weights = resamples(len(self.tally.tokens))
-        ms = sum((each.time.ms * each.often for each in self.spent), np.zeros(weights.shape[1]))
-        return np.asarray((weights @ ms) / (weights @ self.tally.rounds))
+        return ratio_samples(self.ms, self.tally.rounds)
 
 
 def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays | None:
@@ -222,15 +227,20 @@ def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays |
     recorded_as = decoding.recorded_as or decoding.name
     for entry in profile.replays:
         if entry.sampling == sampling and entry.verifier == recorded_as:
-            return _loaded(profile, entry)
+            first, drawn, child, taken, features, path = profile.replayed(entry)
+            lengths = np.array([prompt.num_positions for prompt in entry.prompts])
+            ends = np.cumsum(lengths)
+            recorded = Recorded(
+                texts=np.column_stack([ends - lengths, ends]),
+                first=np.ascontiguousarray(first),
+                drawn=np.minimum(drawn.astype(np.float64), 1.0),
+                child=np.ascontiguousarray(child),
+                taken=np.ascontiguousarray(taken),
+                features=features.astype(np.float64),
+                path=np.ascontiguousarray(path),
+            )
+            return Replays(recorded, VERIFIERS[entry.verifier].deterministic, entry.head)
     return None
-
-
-def covers(tally: Tally, costs: StepCosts) -> bool:
-    """Were all sizes and widths measured?"""
-    sizes, widths = (np.flatnonzero(each.sum(axis=0)) for each in (tally.sizes, tally.widths))
-    largest, widest = sizes.max(initial=1), widths.max(initial=1)
-    return bool(largest <= costs.max_nodes and widest <= costs.draft.last)
 
 
 def _interleaved(tallies: Sequence[Tally], num_texts: int) -> Tally:
@@ -243,38 +253,3 @@ def _interleaved(tallies: Sequence[Tally], num_texts: int) -> Tally:
             whole[(slice(which, None, 2), *(slice(size) for size in part.shape[1:]))] = part
         merged.append(whole)
     return Tally(*merged)
-
-
-def _loaded(profile: Profile, entry: Replay) -> Replays:
-    first, drawn, child, taken, features, path = profile.replayed(entry)
-    lengths = [prompt.num_positions for prompt in entry.prompts]
-    return Replays(
-        recorded=Recorded(
-            starts=np.concatenate(([0], np.cumsum(lengths))),
-            first=np.ascontiguousarray(first),
-            drawn=np.minimum(drawn.astype(np.float64), 1.0),
-            child=np.ascontiguousarray(child),
-            taken=np.ascontiguousarray(taken),
-            features=features.astype(np.float64),
-            path=np.ascontiguousarray(path),
-        ),
-        deterministic=VERIFIERS[entry.verifier].deterministic,
-        head=entry.head,
-    )
-
-
-def _texts(recorded: Recorded, which: slice) -> Recorded:
-    """Some of the texts, as if no others had been recorded."""
-    texts = range(len(recorded.starts) - 1)[which]
-    trees = np.concatenate([np.arange(*recorded.starts[i : i + 2]) for i in texts])
-    sizes = np.diff(recorded.first)
-    rows = np.isin(np.repeat(np.arange(len(sizes)), sizes), trees)
-    return Recorded(
-        starts=np.concatenate(([0], np.cumsum(np.diff(recorded.starts)[which]))),
-        first=np.concatenate(([0], np.cumsum(sizes[trees]))),
-        drawn=recorded.drawn[rows],
-        child=recorded.child[rows],
-        taken=recorded.taken[rows],
-        features=recorded.features[rows],
-        path=recorded.path[trees],
-    )

@@ -69,7 +69,7 @@ class Lengths(NamedTuple):
 
 def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: bool) -> Tally:
     """DySpec, Algorithm 1."""
-    tally = new_tally(len(recorded.starts) - 1, drafting.num_nodes)
+    tally = new_tally(len(recorded.texts), drafting.num_nodes)
     _play_greedy(
         recorded,
         new_walk(drafting.num_nodes),
@@ -82,7 +82,7 @@ def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: boo
 
 def play_threshold(recorded: Recorded, drafting: ThresholdDrafting, deterministic: bool) -> Tally:
     """DySpec, Algorithm 2."""
-    tally = new_tally(len(recorded.starts) - 1, drafting.num_nodes)
+    tally = new_tally(len(recorded.texts), drafting.num_nodes)
     _play_threshold(
         recorded,
         new_walk(drafting.num_nodes),
@@ -96,7 +96,7 @@ def play_threshold(recorded: Recorded, drafting: ThresholdDrafting, deterministi
 
 def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool) -> Tally:
     """One price of time, the planned one throughout."""
-    tally = new_tally(len(recorded.starts) - 1, drafting.num_nodes)
+    tally = new_tally(len(recorded.texts), drafting.num_nodes)
     _play_price(
         recorded,
         new_walk(drafting.num_nodes),
@@ -133,7 +133,7 @@ def _chains_played(
     ends: Ends,
     lengths: Lengths,
 ) -> Tally:
-    tally = new_tally(len(recorded.starts) - 1, drafting.most_nodes)
+    tally = new_tally(len(recorded.texts), drafting.most_nodes)
     _play_chains(recorded, tally, ends, lengths, drafting.max_depth)
     return tally
 
@@ -151,7 +151,7 @@ PLAYED: dict[str, Callable[..., Tally]] = {
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:
     """The same tree in every round."""
-    tally = new_tally(len(recorded.starts) - 1, tree.num_nodes)
+    tally = new_tally(len(recorded.texts), tree.num_nodes)
     first_child = np.array([family[0] if family else 0 for family in tree.children])
     _play_tree(recorded, tally, first_child, tree.num_children.astype(np.int64))
     tally.sizes[:, tree.num_nodes] = tally.rounds if tree.num_nodes > 1 else 0
@@ -176,11 +176,11 @@ def play(
                     first); None: the policy is told 0
     """
     num_nodes = policy_of_text().num_nodes
-    tally = new_tally(len(recorded.starts) - 1, num_nodes)
+    tally = new_tally(len(recorded.texts), num_nodes)
     walk = new_walk(num_nodes)
     for text in range(len(tally.tokens)):
         policy = policy_of_text()
-        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        tree, end = recorded.texts[text]
         while tree < end:
             widths = _play_round(recorded, policy, walk, tree, tally, text)
             path = np.flatnonzero(walk.on_text[: walk.num_nodes[0]])[1:].tolist()
@@ -224,7 +224,7 @@ def _play_round(
 def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-untyped-def]
     nodes, heap, waiting, requests = greedy_kernel.state_in(memory)
     for text in range(len(tally.tokens)):
-        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        tree, end = recorded.texts[text]
         while tree < end:
             greedy_kernel.start(nodes, heap, waiting, max_depth)
             fill_root(recorded, walk, tree)
@@ -245,7 +245,7 @@ def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-u
 def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: ignore[no-untyped-def]
     nodes, level, below, requests = threshold_kernel.state_in(memory)
     for text in range(len(tally.tokens)):
-        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        tree, end = recorded.texts[text]
         while tree < end:
             threshold_kernel.start(nodes, level, below, max_depth)
             fill_root(recorded, walk, tree)
@@ -267,7 +267,7 @@ def _play_price(recorded, walk, tally, memory, tables, price_and_depth):  # type
     price_per_ms, max_depth = price_and_depth
     growth, requests = price_kernel.growth_in(memory), requests_in(memory)
     for text in range(len(tally.tokens)):
-        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        tree, end = recorded.texts[text]
         while tree < end:
             price_kernel.start(growth)
             fill_root(recorded, walk, tree)
@@ -293,7 +293,7 @@ def _play_price(recorded, walk, tally, memory, tables, price_and_depth):  # type
 @njit(cache=True, nogil=True)
 def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
-        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        tree, end = recorded.texts[text]
         longest = lengths.first
         while tree < end:
             row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
@@ -331,7 +331,7 @@ def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-
 @njit(cache=True)
 def _play_tree(recorded, tally, first_child, num_children):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
-        tree, end = recorded.starts[text], recorded.starts[text + 1]
+        tree, end = recorded.texts[text]
         while tree < end:
             node, emitted = 0, 1
             for rank in recorded.path[tree]:

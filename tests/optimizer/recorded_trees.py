@@ -40,7 +40,7 @@ def made_up(
     if not scores:
         features[:, 3] = np.nan
     recorded = Recorded(
-        starts=np.concatenate(([0], np.cumsum(lengths))),
+        texts=np.column_stack([np.cumsum([0, *lengths[:-1]]), np.cumsum(lengths)]),
         first=np.array(first),
         drawn=np.array([row["drawn"] for row in rows]),
         child=np.array([row["child"] for row in rows], np.int8),
@@ -54,7 +54,7 @@ def made_up(
 
 def in_profile(profile, replays: Replays, *, verifier: str = "rrsw", temperature: float = 0.6):
     """`profile` with these recorded trees."""
-    lengths = np.diff(replays.recorded.starts).tolist()
+    lengths = np.diff(replays.recorded.texts)[:, 0].tolist()
     entry = Replay(
         sampling=Sampling(temperature=temperature),
         verifier=verifier,
@@ -70,7 +70,7 @@ def in_profile(profile, replays: Replays, *, verifier: str = "rrsw", temperature
     arrays = {
         f"{entry.arrays}/{name}": array.astype(np.float32) if array.dtype == float else array
         for name, array in replays.recorded._asdict().items()
-        if name != "starts"
+        if name != "texts"
     }
     content = profile._content | arrays
     profile = profile.model_copy(update={"replays": [*profile.replays, entry]})

@@ -39,9 +39,9 @@ def test_trials_are_those_of_the_nodes_on_the_text():
     recorded = replays.recorded
     found = []
     for text in range(2):
-        for tree in range(recorded.starts[text], recorded.starts[text + 1]):
+        for tree in range(*recorded.texts[text]):
             row, depth = recorded.first[tree], 0
-            while tree + depth < recorded.starts[text + 1]:
+            while tree + depth < recorded.texts[text, 1]:
                 left, squares = 1.0, recorded.features[row, 2]
                 for rank in range(4):
                     accepted = recorded.taken[row] == rank

@@ -73,7 +73,7 @@ def obvious_rounds(replays, policy_of_text):
     found = []
     for text in range(replays.num_texts):
         policy = policy_of_text()
-        place, end = recorded.starts[text], recorded.starts[text + 1]
+        place, end = recorded.texts[text]
         while place < end:
             rows = {(): int(recorded.first[place])}
 
@@ -152,10 +152,10 @@ def test_rounds_are_what_one_plays_by_hand(drafting):
 def test_a_fixed_tree_emits_its_part_of_the_path(parents):
     replays, tree = made_up(3, lengths=(9, 7, 12)), Tree(parents)
     tally = replays.play(TreeDrafting(parents=parents))
-    starts = replays.recorded.starts
+    texts = replays.recorded.texts
     for text in range(replays.num_texts):
-        place, rounds = starts[text], 0
-        while place < starts[text + 1]:
+        (place, end), rounds = texts[text], 0
+        while place < end:
             node, emitted = 0, 1
             for rank in replays.recorded.path[place]:
                 if rank < 0 or rank >= len(tree.children[node]):
@@ -164,7 +164,7 @@ def test_a_fixed_tree_emits_its_part_of_the_path(parents):
                 emitted += 1
             place, rounds = place + emitted, rounds + 1
         assert tally.rounds[text] == rounds
-        assert tally.tokens[text] == starts[text + 1] - starts[text]
+        assert tally.tokens[text] == end - texts[text, 0]
 
 
 def test_a_mean_step_is_the_mean_over_the_rounds():
