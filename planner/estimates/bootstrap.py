@@ -42,7 +42,8 @@ def interval(
         return least, most
     t = float(stdtrit(num_prompts - 1, 0.975))
     tail = float(ndtr(-t * np.sqrt(num_prompts / (num_prompts - 1))))
-    low, high = np.quantile(samples, (tail, 1 - tail))
+    shares = np.linspace(0, 1, len(samples))
+    low, high = np.interp((tail, 1 - tail), shares, np.sort(samples))
     return float(low), float(high)
 
 

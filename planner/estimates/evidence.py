@@ -12,7 +12,7 @@ tokens per step are the visits of all nodes over sum v.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,7 +23,8 @@ from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile, family_columns
 from ..documents.tree import Tree
 from ..verifiers import VERIFIERS
-from .bootstrap import differ, interval, resamples
+from .bootstrap import differ, interval, ratio_samples, resamples
+from .intervals import around
 from .law import AcceptanceLaw
 
 _DEPTHS_TOLD_APART = 4
@@ -40,7 +41,7 @@ def expected_tokens(tree: Tree, acceptance: Any) -> float:
     Raises PlannerError if the tree has more children at a node than there are ranks.
     """
     acceptance = probabilities(acceptance, "acceptance")
-    _check_ranks(tree, len(acceptance), "acceptance")
+    _check_ranks(tree, len(acceptance), "acceptance has")
     return float(_reach(tree.parents, tree.ranks, acceptance).sum())
 
 
@@ -57,41 +58,44 @@ class Prediction:
     root: everywhere), as if each had all k: the vector that holds inside this tree."""
 
 
-class Evidence(Protocol):
-    """All that was recorded of one verifier."""
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """What both kinds of evidence share: arrays of a column for each rank, or, where siblings
+    matter, for each rank among so many (see `Acceptance`)."""
 
-    @property
-    def law(self) -> AcceptanceLaw:
-        """Every position weighing the same."""
-        ...
+    holder: ClassVar[str]
 
-    def predict(self, tree: Tree) -> Prediction:
-        """The prediction for `tree`.  Raises PlannerError for more children than were measured."""
-        ...
+    by_rank_alone: bool = True
+    non_increasing: bool = False
+    """Does the method guarantee that acceptance never rises with the rank?"""
 
-    def samples(self, tree: Tree) -> np.ndarray:
-        """float64 [2000]: tokens per step of `tree`, by bootstrap sample of the prompts.
+    def _law(self, columns: np.ndarray) -> AcceptanceLaw:
+        law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
+        return law.non_increasing() if self.non_increasing else law
 
-        The samples are the same for all that was recorded on as many prompts.
-        """
-        ...
+    def _of_all(self, columns: np.ndarray) -> np.ndarray:
+        """Those of the children of a node that has all; columns float64 [..., num_columns]."""
+        if self.by_rank_alone:
+            return columns
+        return columns[..., family_columns(Acceptance.ranks_in(columns.shape[-1]))]
 
-    def law_inside(self, tree: Tree) -> AcceptanceLaw:
-        """The law that holds at the nodes of `tree` where its rounds come by."""
-        ...
-
-    @property
-    def num_prompts(self) -> int:
-        """How many prompts it was recorded on."""
-        ...
+    def _columns(self, tree: Tree, num_columns: int) -> np.ndarray:
+        """int32 [n]: the column of each node; the root's is 0."""
+        if self.by_rank_alone:
+            _check_ranks(tree, num_columns, self.holder)
+            return tree.ranks
+        _check_ranks(tree, Acceptance.ranks_in(num_columns), self.holder)
+        siblings = tree.num_children[np.maximum(tree.parents, 0)]
+        columns = (siblings * (siblings - 1) // 2 + tree.ranks).astype(np.int32)
+        columns[0] = 0
+        return columns
 
 
 @dataclass(frozen=True)
-class Traces:
-    """The target's own continuations, scored.
+class Traces(_Columns):
+    """The target's own continuations, scored."""
 
-    A column is a rank, or, where siblings matter, a rank among so many (see `Acceptance`).
-    """
+    holder = "the profile's traces have"
 
     emitted: np.ndarray
     """float64 [N, columns], prompts one after the other: P(child was accepted | token emitted)."""
@@ -99,13 +103,14 @@ class Traces:
     """int64 [prompts + 1]: where each prompt's continuation starts, and the end of the last."""
     expected: np.ndarray
     """float64 [N, columns]: P(child is accepted), before the token is known."""
-    by_rank_alone: bool = True
-    non_increasing: bool = False
-    """Does the method guarantee that acceptance never rises with the rank?"""
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.starts) - 1
 
     @property
     def law(self) -> AcceptanceLaw:
-        """Every position weighing the same."""
+        """The law of all positions, each weighing the same."""
         return self._law(self.expected.mean(axis=0)[None, :])
 
     def predict(self, tree: Tree) -> Prediction:
@@ -113,27 +118,25 @@ class Traces:
 
         Rounds start where the emitted text makes them start; given where a round comes by, its
         children count with their expected acceptance, which is less noisy than what was emitted.
+        Raises PlannerError for more children than were measured.
         """
         walk = self._walk(tree)
-        value = float(walk.tokens.sum() / walk.rounds.sum())
-        examined = walk.examined.sum(axis=0)
+        tokens, rounds = walk.tokens.sum(), walk.rounds.sum()
+        samples = ratio_samples(walk.tokens, walk.rounds)
+        examined, inside = walk.examined.sum(axis=0), self._of_all(self.expected)
         weight = examined.sum()
-        last = _last_family(self.expected.shape[1], self.by_rank_alone)
-        inside = self.expected[:, last]
         return Prediction(
-            tokens_per_step=_tokens_interval(value, walk.samples(), len(walk.rounds), tree),
-            reach=walk.visits / walk.rounds.sum(),
+            tokens_per_step=_tokens_interval(tokens / rounds, samples, self.num_prompts, tree),
+            reach=walk.visits / rounds,
             acceptance=examined @ inside / weight if weight > 0 else inside.mean(axis=0),
         )
 
     def samples(self, tree: Tree) -> np.ndarray:
-        """Tokens per step by the renewal recursion, prompts drawn anew."""
-        return self._walk(tree).samples()
+        """float64 [2000]: tokens per step of `tree`, by bootstrap sample of the prompts.
 
-    @property
-    def num_prompts(self) -> int:
-        """How many texts there are."""
-        return len(self.starts) - 1
+        The samples are the same for all that was recorded on as many prompts.
+        """
+        return ratio_samples(*self.rounds(tree))
 
     def rounds(self, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
         """(tokens, rounds), float64 [prompts] each: what `predict` divides, prompt by prompt."""
@@ -141,7 +144,8 @@ class Traces:
         return walk.tokens, walk.rounds
 
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
-        """The law inside `tree`: by depth of the parent where that matters beyond chance."""
+        """The law that holds at the nodes of `tree` where its rounds come by: by depth of the
+        parent where that matters beyond chance."""
         examined = self._walk(tree).examined
         examined = examined[examined.sum(axis=1) > 0]
         if len(examined) == 0:
@@ -156,28 +160,22 @@ class Traces:
             return self._law(sums.sum(axis=0) / weights.sum(axis=0)[:, None])
         return self._law((sums.sum(axis=(0, 1)) / weights.sum())[None, :])
 
-    def _law(self, columns: np.ndarray) -> AcceptanceLaw:
-        law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
-        return law.non_increasing() if self.non_increasing else law
-
-    def _walk(self, tree: Tree) -> _TextWalk:
-        columns = _columns(tree, self.expected.shape[1], self.by_rank_alone, "the profile's traces")
-        walk = _TextWalk(
+    def _walk(self, tree: Tree) -> _Walk:
+        levels = np.concatenate(([0], np.cumsum(tree.level_sizes)))
+        columns = self._columns(tree, self.expected.shape[1])
+        num_depths = min(max(tree.depth, 1), _DEPTHS_TOLD_APART)
+        walk = _Walk(
             rounds=np.zeros(self.num_prompts),
             tokens=np.zeros(self.num_prompts),
             visits=np.zeros(tree.num_nodes),
-            examined=np.zeros((min(max(tree.depth, 1), _DEPTHS_TOLD_APART), len(self.emitted))),
+            examined=np.zeros((num_depths, len(self.emitted))),
         )
-        _fill_walk(
-            (self.emitted, self.expected, self.starts),
-            (tree.parents, columns, tree.depths, tree.num_children > 0),
-            (walk.rounds, walk.tokens, walk.visits, walk.examined),
-        )
+        texts = (self.emitted, self.expected, self.starts)
+        _fill_walk(texts, (tree.parents, columns, levels, tree.num_children > 0), walk)
         return walk
 
 
-@dataclass(frozen=True)
-class _TextWalk:
+class _Walk(NamedTuple):
     """Rounds of one tree along the recorded text."""
 
     rounds: np.ndarray
@@ -189,68 +187,63 @@ class _TextWalk:
     examined: np.ndarray
     """float64 [depths, N]: chance that a node with children is visited, by its depth."""
 
-    def samples(self) -> np.ndarray:
-        """float64 [2000]: tokens per round, by bootstrap sample of the prompts."""
-        weights = resamples(len(self.rounds))
-        return (weights @ self.tokens) / (weights @ self.rounds)
-
 
 @dataclass(frozen=True)
-class PromptMeans:
+class PromptMeans(_Columns):
     """Only each prompt's mean acceptance: no traces were recorded.
 
     Takes rounds to start anywhere with equal chance, which promises up to some 20 % too much.
     """
 
+    holder = "the profile's acceptance has"
+
     means: np.ndarray
     """float64 [prompts, columns]."""
     num_positions: np.ndarray
     """float64 [prompts]."""
-    by_rank_alone: bool = True
-    non_increasing: bool = False
-
-    @property
-    def law(self) -> AcceptanceLaw:
-        """Every position weighing the same."""
-        columns = self._mean(self.num_positions[None, :])
-        law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
-        return law.non_increasing() if self.non_increasing else law
-
-    def predict(self, tree: Tree) -> Prediction:
-        """Products of mean acceptance along each path."""
-        num_columns = self.means.shape[1]
-        columns = _columns(tree, num_columns, self.by_rank_alone, "the profile's acceptance")
-        vector = self._mean(self.num_positions[None, :])[0]
-        reach = _reach(tree.parents, columns, vector)
-        value = float(reach.sum())
-        return Prediction(
-            tokens_per_step=_tokens_interval(value, self.samples(tree), self.num_prompts, tree),
-            reach=reach,
-            acceptance=vector[_last_family(num_columns, self.by_rank_alone)],
-        )
-
-    def samples(self, tree: Tree) -> np.ndarray:
-        """Products of each sample's mean acceptance."""
-        columns = _columns(
-            tree, self.means.shape[1], self.by_rank_alone, "the profile's acceptance"
-        )
-        vectors = self._mean(resamples(self.num_prompts) * self.num_positions)
-        return np.asarray(_expected_tokens_each(tree.parents, columns, vectors))
 
     @property
     def num_prompts(self) -> int:
-        """How many prompts were averaged over."""
         return len(self.means)
 
+    @property
+    def law(self) -> AcceptanceLaw:
+        """The law of all positions, each weighing the same."""
+        return self._law(self._mean(self.num_positions[None, :]))
+
+    def predict(self, tree: Tree) -> Prediction:
+        """Products of mean acceptance along each path.
+
+        Raises PlannerError for more children than were measured.
+        """
+        vector = self._mean(self.num_positions[None, :])[0]
+        reach = _reach(tree.parents, self._columns(tree, len(vector)), vector)
+        tokens, samples = float(reach.sum()), self.samples(tree)
+        return Prediction(
+            tokens_per_step=_tokens_interval(tokens, samples, self.num_prompts, tree),
+            reach=reach,
+            acceptance=self._of_all(vector),
+        )
+
+    def samples(self, tree: Tree) -> np.ndarray:
+        """float64 [2000]: products of each bootstrap sample's mean acceptance, as in `Traces`."""
+        vectors = self._mean(resamples(self.num_prompts) * self.num_positions)
+        columns = self._columns(tree, vectors.shape[1])
+        return np.asarray(_reach(tree.parents, columns, vectors.T).sum(axis=0))
+
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
-        """Nothing is known but the mean over all positions."""
+        """The law everywhere: nothing is known but the mean over all positions."""
         return self.law
 
     def _mean(self, weights: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(weights @ self.means / weights.sum(axis=1, keepdims=True))
 
 
-def recorded(profile: Profile, entry: Acceptance) -> Traces | PromptMeans:
+Evidence = Traces | PromptMeans
+"""All that was recorded of one verifier."""
+
+
+def recorded(profile: Profile, entry: Acceptance) -> Evidence:
     """The best evidence the profile holds for one of its acceptance entries."""
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.int64)
     traces = profile.traces(entry)
@@ -259,11 +252,17 @@ def recorded(profile: Profile, entry: Acceptance) -> Traces | PromptMeans:
     falls = not entry.sampling.is_greedy and verifier is not None and verifier.non_increasing
     if traces is None:
         means = np.array([prompt.acceptance for prompt in entry.prompts], np.float64)
-        means = _substochastic(means, entry)
-        return PromptMeans(means, lengths.astype(np.float64), entry.by_rank_alone, falls)
+        return PromptMeans(
+            _substochastic(means, entry),
+            lengths.astype(np.float64),
+            by_rank_alone=entry.by_rank_alone,
+            non_increasing=falls,
+        )
     expected, emitted = (_substochastic(np.array(array, np.float64), entry) for array in traces)
     starts = np.concatenate(([0], np.cumsum(lengths)))
-    return Traces(emitted, starts, expected, entry.by_rank_alone, falls)
+    return Traces(
+        emitted, starts, expected, by_rank_alone=entry.by_rank_alone, non_increasing=falls
+    )
 
 
 def _substochastic(rows: np.ndarray, entry: Acceptance) -> np.ndarray:
@@ -273,29 +272,11 @@ def _substochastic(rows: np.ndarray, entry: Acceptance) -> np.ndarray:
     return rows
 
 
-def _last_family(num_columns: int, by_rank_alone: bool) -> slice:
-    """Columns of the children of a node that has all."""
-    return slice(None) if by_rank_alone else family_columns(Acceptance.ranks_in(num_columns))
-
-
-def _columns(tree: Tree, num_columns: int, by_rank_alone: bool, what: str) -> np.ndarray:
-    """int32 [n]: the column of each node; the root's is 0."""
-    if by_rank_alone:
-        _check_ranks(tree, num_columns, what)
-        return tree.ranks
-    _check_ranks(tree, Acceptance.ranks_in(num_columns), what)
-    siblings = tree.num_children[np.maximum(tree.parents, 0)]
-    columns = (siblings * (siblings - 1) // 2 + tree.ranks).astype(np.int32)
-    columns[0] = 0
-    return columns
-
-
-def _check_ranks(tree: Tree, num_ranks: int, what: str) -> None:
+def _check_ranks(tree: Tree, num_ranks: int, holder_has: str) -> None:
     most = int(tree.num_children.max())
     if most > num_ranks:
         raise PlannerError(
-            f"tree: has a node with {most} children, but {what} "
-            f"{'have' if what.endswith('s') else 'has'} {num_ranks} ranks; "
+            f"tree: has a node with {most} children, but {holder_has} {num_ranks} ranks; "
             "give at least as many ranks as children"
         )
 
@@ -303,70 +284,57 @@ def _check_ranks(tree: Tree, num_ranks: int, what: str) -> None:
 def _tokens_interval(value: float, samples: np.ndarray, num_prompts: int, tree: Tree) -> Estimate:
     """A step emits at least one token and at most one per level, root included."""
     most = max(value, float(tree.depth + 1))
-    low, high = interval(samples, num_prompts, least=min(value, 1.0), most=most)
-    return Estimate(value=value, low=min(low, value), high=max(high, value))
+    return around(value, *interval(samples, num_prompts, least=min(value, 1.0), most=most))
 
 
-@njit(cache=True)
-def _reach(parents, columns, acceptance):  # type: ignore[no-untyped-def]
-    """Product of acceptance[column] along the path to each node."""
-    reach = np.ones(len(parents))
+def _reach(parents: np.ndarray, columns: np.ndarray, acceptance: np.ndarray) -> np.ndarray:
+    """float64 [n, ...]: product of acceptance[column] along the path to each node.
+
+    acceptance  float64 [columns, ...]
+    """
+    reach = np.ones((len(parents), *acceptance.shape[1:]))
     for node in range(1, len(parents)):
         reach[node] = reach[parents[node]] * acceptance[columns[node]]
     return reach
 
 
-@njit(cache=True)
-def _expected_tokens_each(parents, columns, vectors):  # type: ignore[no-untyped-def]
-    tokens = np.zeros(len(vectors))
-    for i in range(len(vectors)):
-        tokens[i] = _reach(parents, columns, vectors[i]).sum()
-    return tokens
-
-
 @njit(cache=True, nogil=True)
 def _fill_walk(texts, tree, walk):  # type: ignore[no-untyped-def]
-    """Renewal recursion over every prompt's text; fills the arrays of `_TextWalk`.
+    """Renewal recursion over every prompt's text; fills the arrays of `walk`.
 
     texts  the arrays of `Traces`
-    tree   parents, columns, depths, and which nodes have children
+    tree   parents, columns, the first node of each level and the end, which nodes have children
     """
     emitted, expected, starts = texts
-    parents, columns, depths, expands = tree
+    parents, columns, levels, expands = tree
     rounds, tokens, visits, examined = walk
-    num_nodes = len(parents)
-    last_depth = len(examined) - 1
-    mass = np.zeros(num_nodes)
-    rest = np.zeros(num_nodes)
+    depth, last = len(levels) - 2, len(examined) - 1
+    mass = np.zeros(len(parents))
     for prompt in range(len(starts) - 1):
-        first, end = starts[prompt], starts[prompt + 1]
-        begins = np.zeros(end - first + 1)
+        end = starts[prompt + 1]
+        begins = np.zeros(end - starts[prompt] + 1)
         begins[0] = 1.0
-        for t in range(end - first):
-            if begins[t] == 0.0:
-                continue
-            rounds[prompt] += begins[t]
-            tokens[prompt] += begins[t]
-            visits[0] += begins[t]
-            mass[0] = begins[t]
-            rest[0] = begins[t]
-            reached = 1
-            while reached < num_nodes and t + depths[reached] < end - first:
-                parent = parents[reached]
-                share = mass[parent]
-                if share > 0.0:
-                    place = first + t + depths[parent]
-                    visit = share * expected[place, columns[reached]]
-                    visits[reached] += visit
-                    tokens[prompt] += visit
-                    share *= emitted[place, columns[reached]]
-                    rest[parent] -= share
-                mass[reached] = share
-                rest[reached] = share
-                reached += 1
-            for node in range(reached):
-                if mass[node] > 0.0:
-                    place = t + depths[node]
-                    begins[place + 1] += max(rest[node], 0.0)
+        for t in range(len(begins) - 1):
+            here = mass[0] = begins[t]  # of all nodes of a level together
+            rounds[prompt] += here
+            tokens[prompt] += here
+            visits[0] += here
+            level, place = 0, starts[prompt] + t
+            while here > 0.0:
+                expanded = below = visited = 0.0
+                for node in range(levels[level], levels[level + 1]):
                     if expands[node]:
-                        examined[min(depths[node], last_depth), first + place] += mass[node]
+                        expanded += mass[node]
+                examined[min(level, last), place] += expanded
+                if level < depth and place + 1 < end:
+                    for node in range(levels[level + 1], levels[level + 2]):
+                        parent_mass, column = mass[parents[node]], columns[node]
+                        visit = parent_mass * expected[place, column]
+                        visits[node] += visit
+                        visited += visit
+                        mass[node] = parent_mass * emitted[place, column]
+                        below += mass[node]
+                tokens[prompt] += visited
+                level, place = level + 1, place + 1
+                begins[place - starts[prompt]] += max(here - below, 0.0)
+                here = below

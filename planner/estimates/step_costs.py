@@ -82,8 +82,8 @@ class TimeTable:
 
     def at(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(ms, error_ms) of many counts, with the same errors."""
-        for count in counts[(counts < self.first) | (counts > self.last)]:
-            self._check(count)
+        for each in counts[(counts < self.first) | (counts > self.last)]:
+            self._check(each)
         places = counts - self.first
         return self.ms[places], self.error_ms[places]
 

@@ -125,7 +125,10 @@ class Played:
     def is_timed(self) -> bool:
         """Were all sizes and widths measured?"""
         tally, costs = self.tally, self.costs
-        larger, wider = tally.sizes[:, costs.max_nodes + 1 :], tally.widths[:, costs.draft.last + 1 :]
+        larger, wider = (
+            tally.sizes[:, costs.max_nodes + 1 :],
+            tally.widths[:, costs.draft.last + 1 :],
+        )
         return not (larger.any() or wider.any())
 
     @property

@@ -25,7 +25,7 @@ from ..policies import (
 )
 from ..policies.compiled import greedy_kernel, price_kernel, threshold_kernel
 from ..policies.compiled.memory import new_memory
-from ..policies.compiled.slots import requests_in
+from ..policies.compiled.price_tables import Tables
 from ..policies.policy import COLLISION
 from ..policies.price import tables_of
 from ..policies.stopping import HEAD, factor
@@ -47,113 +47,87 @@ _factor = njit(cache=True)(factor)
 
 
 class Ends(NamedTuple):
-    """When a chain is not continued."""
+    """When a chain is not continued, and how long it may become."""
 
     score: int
     """Place in `STOPPING_SCORES`"""
     least: float
     """The least score of its last token, or of the product over all of them."""
-    of_all: bool
+    first: int
+    """The greatest length in the first round of a text."""
+    of_all: bool = False
     before: bool = False
     """Is the token whose score is too low not drafted any more?"""
-
-
-class Lengths(NamedTuple):
-    """How long chains may become."""
-
-    first: int
-    """The length in the first round of a text."""
-    scheduled: bool
+    scheduled: bool = False
     """Two tokens more after a round that accepted all, one less after any other?"""
 
 
-def play_greedy(recorded: Recorded, drafting: GreedyDrafting, deterministic: bool) -> Tally:
-    """DySpec, Algorithm 1."""
-    tally = new_tally(len(recorded.texts), drafting.num_nodes)
-    _play_greedy(
-        recorded,
-        new_walk(drafting.num_nodes),
-        tally,
-        new_memory(drafting.num_nodes, drafting.max_children),
-        drafting.max_depth,
-    )
-    return tally
-
-
-def play_threshold(recorded: Recorded, drafting: ThresholdDrafting, deterministic: bool) -> Tally:
-    """DySpec, Algorithm 2."""
-    tally = new_tally(len(recorded.texts), drafting.num_nodes)
-    _play_threshold(
-        recorded,
-        new_walk(drafting.num_nodes),
-        tally,
-        new_memory(drafting.num_nodes, drafting.max_children),
-        drafting.threshold,
-        drafting.max_depth,
-    )
-    return tally
-
-
-def play_price(recorded: Recorded, drafting: PriceDrafting, deterministic: bool) -> Tally:
-    """One price of time, the planned one throughout."""
-    tally = new_tally(len(recorded.texts), drafting.num_nodes)
-    _play_price(
-        recorded,
-        new_walk(drafting.num_nodes),
-        tally,
-        new_memory(drafting.num_nodes, drafting.max_children),
-        tables_of(drafting, deterministic=deterministic),
-        (drafting.price_per_ms, drafting.max_depth),
-    )
-    return tally
-
-
-def play_stopping(recorded: Recorded, drafting: StoppingDrafting, deterministic: bool) -> Tally:
-    """A chain, as long as P(all accepted) is high enough (SpecDec++)."""
-    ends = Ends(STOPPING_SCORES.index(drafting.score), 1 - drafting.threshold, True)
-    return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
-
-
-def play_dynamic(recorded: Recorded, drafting: DynamicDrafting, deterministic: bool) -> Tally:
-    """Hugging Face's assisted generation, its confidence left as it is."""
-    ends = Ends(STOPPING_SCORES.index("probability"), drafting.confidence, False)
-    lengths = Lengths(drafting.num_tokens, drafting.schedule == "heuristic")
-    return _chains_played(recorded, drafting, ends, lengths)
-
-
-def play_confident(recorded: Recorded, drafting: ConfidentDrafting, deterministic: bool) -> Tally:
-    """A chain, as long as the draft is sure of the next token (llama.cpp)."""
-    ends = Ends(STOPPING_SCORES.index("confidence"), drafting.confidence, False, before=True)
-    return _chains_played(recorded, drafting, ends, Lengths(drafting.max_depth, False))
-
-
-def _chains_played(
+def _play_chains(
     recorded: Recorded,
     drafting: StoppingDrafting | DynamicDrafting | ConfidentDrafting,
-    ends: Ends,
-    lengths: Lengths,
+    deterministic: bool,
 ) -> Tally:
+    """A chain, ended by its scores."""
+    longest = drafting.max_depth
+    match drafting:
+        case StoppingDrafting(score=score):
+            least = 1 - drafting.threshold
+            ends = Ends(STOPPING_SCORES.index(score), least, longest, of_all=True)
+        case DynamicDrafting(confidence=least, schedule=schedule):
+            score, first = STOPPING_SCORES.index("probability"), drafting.num_tokens
+            ends = Ends(score, least, first, scheduled=schedule == "heuristic")
+        case ConfidentDrafting(confidence=least):
+            ends = Ends(STOPPING_SCORES.index("confidence"), least, longest, before=True)
     tally = new_tally(len(recorded.texts), drafting.most_nodes)
-    _play_chains(recorded, tally, ends, lengths, drafting.max_depth)
+    _fill_chains(recorded, tally, ends, longest)
+    return tally
+
+
+GREEDY, THRESHOLD, PRICE = range(3)
+
+
+def _play_slots(
+    recorded: Recorded,
+    drafting: GreedyDrafting | ThresholdDrafting | PriceDrafting,
+    deterministic: bool,
+) -> Tally:
+    """A tree, grown slot by slot; the price of time is the planned one throughout."""
+    num_nodes, num_children = drafting.num_nodes, drafting.max_children
+    tables = NO_TABLES
+    match drafting:
+        case GreedyDrafting():
+            rule = GREEDY, 0.0
+        case ThresholdDrafting(threshold=threshold):
+            rule = THRESHOLD, threshold
+        case PriceDrafting(price_per_ms=price):
+            rule = PRICE, price
+            tables = tables_of(drafting, deterministic=deterministic)
+    tally = new_tally(len(recorded.texts), num_nodes)
+    state = new_walk(num_nodes), new_memory(num_nodes, num_children)
+    _fill_slots(recorded, tally, state, tables, (*rule, drafting.max_depth))
     return tally
 
 
 PLAYED: dict[str, Callable[..., Tally]] = {
-    "dyspec-greedy": play_greedy,
-    "dyspec-threshold": play_threshold,
-    "stopping": play_stopping,
-    "dynamic": play_dynamic,
-    "confident": play_confident,
-    "price": play_price,
+    "dyspec-greedy": _play_slots,
+    "dyspec-threshold": _play_slots,
+    "price": _play_slots,
+    "stopping": _play_chains,
+    "dynamic": _play_chains,
+    "confident": _play_chains,
 }
 """Compiled, by kind: (recorded, drafting, deterministic) -> Tally; only what does not learn."""
+
+_ROW, _ROWS = np.zeros(0), np.zeros((0, 0))
+NO_TABLES = Tables(_ROW, _ROWS, _ROWS, _ROWS, _ROW, _ROW, 0.0, 0.0, 0.0, False)
+"""What stands for them where no price is paid."""
 
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:
     """The same tree in every round."""
     tally = new_tally(len(recorded.texts), tree.num_nodes)
     first_child = np.array([family[0] if family else 0 for family in tree.children])
-    _play_tree(recorded, tally, first_child, tree.num_children.astype(np.int64))
+    _fill_tree(recorded, tally, first_child, tree.num_children.astype(np.int64))
     tally.sizes[:, tree.num_nodes] = tally.rounds if tree.num_nodes > 1 else 0
     tally.depths[:, tree.depth] = tally.rounds
     for level, width in enumerate(tree.widths.tolist()):
@@ -221,80 +195,53 @@ def _play_round(
 
 
 @njit(cache=True, nogil=True)
-def _play_greedy(recorded, walk, tally, memory, max_depth):  # type: ignore[no-untyped-def]
+def _fill_slots(recorded, tally, state, tables, rule):  # type: ignore[no-untyped-def]
+    """Rounds of a policy whose memory is that of all three, each with places of its own in it."""
+    walk, memory = state
+    kind, level, max_depth = rule
     nodes, heap, waiting, requests = greedy_kernel.state_in(memory)
+    below = threshold_kernel.state_in(memory)[2]
+    growth = price_kernel.growth_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.texts[text]
         while tree < end:
-            greedy_kernel.start(nodes, heap, waiting, max_depth)
+            if kind == GREEDY:
+                greedy_kernel.start(nodes, heap, waiting, max_depth)
+            elif kind == THRESHOLD:
+                threshold_kernel.start(nodes, heap, below, max_depth)
+            else:
+                price_kernel.start(growth)
             fill_root(recorded, walk, tree)
             drafted = unknown = False
             while True:
-                greedy_kernel.advance(nodes, heap, waiting, requests, max_depth)
+                if kind == GREEDY:
+                    greedy_kernel.advance(nodes, heap, waiting, requests, max_depth)
+                elif kind == THRESHOLD:
+                    threshold_kernel.advance(nodes, heap, below, requests, level, max_depth)
+                else:
+                    price_kernel.advance(growth, tables, requests, level, max_depth)
                 if requests.count[0] == 0:
                     break
                 num = serve(recorded, walk, tree, requests)
                 drafted = drafted or num > 0
                 unknown |= fill_nodes(recorded, walk, nodes, num)
+                if kind == PRICE:
+                    collisions = np.full(num, np.nan)
+                    for i in range(num):
+                        row = walk.rows[walk.new[i]]
+                        if row >= 0:
+                            collisions[i] = recorded.features[row, COLLISION]
+                    price_kernel.fill_expanded(growth, tables, walk.new[:num], collisions)
                 book_pass(tally, text, num, walk.new[0] == 0)
             tally.unknown[text] += unknown
             tree += book_round(walk, tally, text, drafted, end - tree)
 
 
 @njit(cache=True, nogil=True)
-def _play_threshold(recorded, walk, tally, memory, least, max_depth):  # type: ignore[no-untyped-def]
-    nodes, level, below, requests = threshold_kernel.state_in(memory)
+def _fill_chains(recorded, tally, ends, max_depth):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
         tree, end = recorded.texts[text]
-        while tree < end:
-            threshold_kernel.start(nodes, level, below, max_depth)
-            fill_root(recorded, walk, tree)
-            drafted = unknown = False
-            while True:
-                threshold_kernel.advance(nodes, level, below, requests, least, max_depth)
-                if requests.count[0] == 0:
-                    break
-                num = serve(recorded, walk, tree, requests)
-                drafted = drafted or num > 0
-                unknown |= fill_nodes(recorded, walk, nodes, num)
-                book_pass(tally, text, num, walk.new[0] == 0)
-            tally.unknown[text] += unknown
-            tree += book_round(walk, tally, text, drafted, end - tree)
-
-
-@njit(cache=True, nogil=True)
-def _play_price(recorded, walk, tally, memory, tables, price_and_depth):  # type: ignore[no-untyped-def]
-    price_per_ms, max_depth = price_and_depth
-    growth, requests = price_kernel.growth_in(memory), requests_in(memory)
-    for text in range(len(tally.tokens)):
-        tree, end = recorded.texts[text]
-        while tree < end:
-            price_kernel.start(growth)
-            fill_root(recorded, walk, tree)
-            drafted = unknown = False
-            while True:
-                price_kernel.advance(growth, tables, requests, price_per_ms, max_depth)
-                if requests.count[0] == 0:
-                    break
-                num = serve(recorded, walk, tree, requests)
-                drafted = drafted or num > 0
-                unknown |= fill_nodes(recorded, walk, growth.nodes, num)
-                collisions = np.full(num, np.nan)
-                for i in range(num):
-                    row = walk.rows[walk.new[i]]
-                    if row >= 0:
-                        collisions[i] = recorded.features[row, COLLISION]
-                price_kernel.fill_expanded(growth, tables, walk.new[:num], collisions)
-                book_pass(tally, text, num, walk.new[0] == 0)
-            tally.unknown[text] += unknown
-            tree += book_round(walk, tally, text, drafted, end - tree)
-
-
-@njit(cache=True, nogil=True)
-def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-untyped-def]
-    for text in range(len(tally.tokens)):
-        tree, end = recorded.texts[text]
-        longest = lengths.first
+        longest = ends.first
         while tree < end:
             row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
             while depth < min(longest, max_depth) and score >= ends.least:
@@ -317,7 +264,7 @@ def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-
                 score = score * factor if ends.of_all else factor
                 own = recorded.child[row, 0]
                 row = recorded.first[tree] + own if own >= 0 else -1
-            if lengths.scheduled:
+            if ends.scheduled:
                 longest = longest + 2 if emitted == depth + 1 else max(1, longest - 1)
             tally.rounds[text] += 1
             tally.accepted[text] += emitted - 1
@@ -329,7 +276,7 @@ def _play_chains(recorded, tally, ends, lengths, max_depth):  # type: ignore[no-
 
 
 @njit(cache=True)
-def _play_tree(recorded, tally, first_child, num_children):  # type: ignore[no-untyped-def]
+def _fill_tree(recorded, tally, first_child, num_children):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
         tree, end = recorded.texts[text]
         while tree < end:
