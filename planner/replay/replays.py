@@ -147,14 +147,17 @@ class Played:
         walked = np.maximum(sizes, costs.overhead.first)
         by_size = tally.sizes[:, sizes]
         alone = tally.rounds - by_size.sum(axis=1)
-        root, step = costs.draft_root, costs.autoregressive
-        first, one = np.zeros(1, int), np.ones(1, int)
+
+        def once(curve: str, count: int, time: Time, often: np.ndarray) -> Spent:
+            known = np.array([count]), np.array([time.ms]), np.array([time.error_ms])
+            return Spent(curve, *known, often[:, None])
+
         return [
             Spent("verify", sizes, *costs.verify.at(sizes), by_size),
             Spent(costs.overhead.what, sizes, *costs.overhead.at(walked), by_size),
-            Spent(costs.draft.what, first, *np.array(root)[:, None], tally.root_passes[:, None]),
+            once(costs.draft.what, 0, costs.draft_root, tally.root_passes),
             Spent(costs.draft.what, widths, *costs.draft.at(widths), tally.widths[:, widths]),
-            Spent("target step", one, *np.array(step)[:, None], alone[:, None]),
+            once("target step", 1, costs.autoregressive, alone),
         ]
 
     @cached_property

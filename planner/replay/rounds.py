@@ -74,8 +74,8 @@ def _play_chains(
             least = 1 - drafting.threshold
             ends = Ends(STOPPING_SCORES.index(score), least, longest, of_all=True)
         case DynamicDrafting(confidence=least, schedule=schedule):
-            score, first = STOPPING_SCORES.index("probability"), drafting.num_tokens
-            ends = Ends(score, least, first, scheduled=schedule == "heuristic")
+            place, first = STOPPING_SCORES.index("probability"), drafting.num_tokens
+            ends = Ends(place, least, first, scheduled=schedule == "heuristic")
         case ConfidentDrafting(confidence=least):
             ends = Ends(STOPPING_SCORES.index("confidence"), least, longest, before=True)
     tally = new_tally(len(recorded.texts), drafting.most_nodes)
