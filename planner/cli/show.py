@@ -32,17 +32,25 @@ def command(
     Of a profile: what was measured, and with --plans which plans it allows.  Of a plan: what it
     does, what it was chosen from, and why it is the best.
     """
+    from ..documents.head_card import HeadCard
     from ..documents.profile import Profile
     from ..plans.files import load
+    from ..plans.plan import Plan
+    from ..plans.report import Report
 
-    conditions = (temperature, plans or None, batch_size, context)
+    content: Profile | Plan | Report | HeadCard
     if document.suffix == ".safetensors":
-        _refuse_conditions(conditions)
-        _show_head(document, png)
-        return
-    content = load(document)
-    if not (isinstance(content, Profile) and png is None):
-        _refuse_conditions(conditions)
+        from runtime.heads import load_card
+
+        content = load_card(document)
+    else:
+        content = load(document)
+    conditions = (temperature, plans or None, batch_size, context)
+    printed_profile = isinstance(content, Profile) and png is None
+    if not printed_profile and any(value is not None for value in conditions):
+        raise click.UsageError(
+            "--temperature, --plans, --batch-size and --context say what of a profile to print"
+        )
     if png is not None:
         from ..show.figures import FIGURES, save_png
 
@@ -66,27 +74,4 @@ def command(
         first = content.costs[0].batch_size
         question = Question(batch_size=first if batch_size is None else batch_size, context=context)
     parts = outlook(content, temperature=temperature, plans=question)
-    click.echo(printed([show_profile(content), *parts]))
-
-
-def _refuse_conditions(conditions: tuple[float | None, ...]) -> None:
-    if any(value is not None for value in conditions):
-        raise click.UsageError(
-            "--temperature, --plans, --batch-size and --context say what of a profile to print"
-        )
-
-
-def _show_head(path: Path, png: Path | None) -> None:
-    from runtime.heads import load_card
-
-    card = load_card(path)
-    if png is None:
-        from ..show.head_text import render_head
-
-        click.echo(render_head(card))
-        return
-    from ..show.figures import save_png
-    from ..show.head_figures import head_figure
-
-    save_png(head_figure(card), png)
-    say(f"wrote {png}")
+    click.echo(printed([*show_profile(content), *parts]))

@@ -103,7 +103,7 @@ def command(
     from runtime.heads import file_sha256, save_head
 
     from ..documents.sampling import Sampling
-    from ..show.head_text import render_head
+    from ..show.document_text import render
     from .models import is_embedded, load_named, load_tokenizer_of, pair_names
     from .texts import prompt_ids
 
@@ -136,12 +136,11 @@ def command(
     discard_pieces(output)
     say(f"wrote {output}")
     if png is not None:
-        from ..show.figures import save_png
-        from ..show.head_figures import head_figure
+        from ..show.figures import head_figure, save_png
 
         save_png(head_figure(card), png)
         say(f"wrote {png}")
-    say(render_head(card))
+    say(render(card))
     if output.is_file():
         name = {"file": output.name, "sha256": file_sha256(output)}
         say(f'\na plan beside it names it by "head": {json.dumps(name)}')

@@ -10,6 +10,7 @@ import numpy as np
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, OptimalAcceptance, Profile
 from ..estimates.bootstrap import interval, resamples
+from ..estimates.intervals import around
 from ..verifiers import VERIFIERS
 
 
@@ -22,11 +23,10 @@ def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.float64)
     weights = resamples(num_prompts) * lengths
     samples = weights @ rates / weights.sum(axis=1, keepdims=True)
-    estimates = []
-    for value, column in zip(entry.mean().tolist(), samples.T, strict=True):
-        low, high = interval(column, num_prompts, least=0.0, most=1.0)
-        estimates.append(Estimate(value=value, low=min(low, value), high=max(high, value)))
-    return estimates
+    return [
+        around(value, *interval(column, num_prompts, least=0.0, most=1.0))
+        for value, column in zip(entry.mean().tolist(), samples.T, strict=True)
+    ]
 
 
 def optimum(profile: Profile, entry: Acceptance) -> OptimalAcceptance | None:

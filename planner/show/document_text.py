@@ -1,97 +1,79 @@
-"""Profiles and plans as text in a terminal, and where to find what other documents do."""
+"""Profiles and plans as text in a terminal, and where to find how other documents look."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from ..documents.counted import counted
+from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
-from ..plans.plan import Plan, PredictedSteps
+from ..plans.plan import Plan
 from ..plans.report import Report
+from .head_text import show_head
 from .ranking_text import ranking
 from .report_text import show_report
-from .tables import grouped, printed, table
+from .tables import Shown, named, printed, shares_table
 from .times_text import show_times
-from .words import model_words, percent, summary
+from .words import model_words, summary
 
 
-def render(document: Profile | Plan | Report) -> str:
+def render(document: Profile | Plan | Report | HeadCard) -> str:
     """The document for a person, as plain text without colours."""
-    return printed([DISPLAYS[type(document)](document)])
+    return printed(DISPLAYS[type(document)](document))
 
 
-def show_profile(profile: Profile) -> RenderableType:
+def show_profile(profile: Profile) -> list[Shown]:
     """The models, the machine and the times; what they allow is for the optimizer to say."""
     machine, execution = profile.machine, profile.execution
     place = machine.gpu or machine.cpu
-    parts: list[RenderableType] = [
-        Text(f"target   {model_words(profile.target)}"),
-        Text(f"draft    {model_words(profile.draft)}"),
-        Text(f"machine  {place}, {counted(machine.num_threads, 'thread')}, {machine.platform}"),
-        Text(f"run as   {execution.dtype}, attention {execution.attention}"),
-    ]
-    for costs in profile.costs:
-        parts += [Text(), *show_times(costs)]
-    return Group(*parts)
+    lines = {
+        "target": model_words(profile.target),
+        "draft": model_words(profile.draft),
+        "machine": f"{place}, {counted(machine.num_threads, 'thread')}, {machine.platform}",
+        "run as": f"{execution.dtype}, attention {execution.attention}",
+    }
+    return [named(lines, 9), *map(show_times, profile.costs)]
 
 
-def show_plan(plan: Plan) -> RenderableType:
-    parts: list[RenderableType] = [Text(f"plan       {summary(plan)}")]
-    if plan.predicted:
-        step, alone = plan.predicted.step_ms, plan.predicted.autoregressive_ms
-        parts.append(Text(f"times      step {step} ms; one token of the target alone {alone} ms"))
+def show_plan(plan: Plan) -> list[Shown]:
+    """What the plan does and what is expected of it, what it was chosen from, and its trees."""
+    predicted, origin = plan.predicted, plan.made_from
+    lines = {"plan": summary(plan)}
+    if predicted:
+        lines["times"] = (
+            f"step {predicted.step_ms} ms; one token of the target alone "
+            f"{predicted.autoregressive_ms} ms"
+        )
         if plan.grows:
-            parts.append(
-                Text(
-                    "predicted  by playing recorded trees: the step with these settings, the "
-                    "speed with settings chosen on one half of the texts, played on the other"
-                )
+            lines["predicted"] = (
+                "by playing recorded trees: the step with these settings, the speed with settings "
+                "chosen on one half of the texts, played on the other"
             )
-        if plan.predicted.optimality_gap is not None:
-            parts.append(
-                Text("proven     under these costs and the acceptance that holds inside this tree")
-            )
-    if plan.made_from:
-        origin = plan.made_from
-        parts += [
-            Text(f"target     {model_words(origin.target)}"),
-            Text(f"draft      {model_words(origin.draft)}"),
-            Text(
-                f"made for   batch {origin.batch_size}, context {origin.context}, "
-                f"{origin.execution.dtype}, {origin.machine.gpu or origin.machine.cpu}; "
-                f"best of {origin.num_candidates} candidates"
-            ),
-        ]
-    for part in ranking(plan):
-        parts += [Text(), part]
+        if predicted.optimality_gap is not None:
+            lines["proven"] = "under these costs and the acceptance that holds inside this tree"
+    if origin:
+        lines["target"] = model_words(origin.target)
+        lines["draft"] = model_words(origin.draft)
+        lines["made for"] = (
+            f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}, "
+            f"{origin.machine.gpu or origin.machine.cpu}; best of {origin.num_candidates} "
+            "candidates"
+        )
+    parts = [named(lines, 11), *ranking(plan)]
     if not plan.grows:
-        parts += [Text(), *map(Text, _tree_lines(plan))]
-    elif plan.predicted and plan.predicted.steps:
-        parts += [Text(), *_steps_tables(plan.predicted.steps)]
-    return Group(*parts)
-
-
-def _steps_tables(steps: PredictedSteps) -> list[RenderableType]:
-    """What the steps will look like, where every step grows a tree of its own."""
-    parts: list[RenderableType] = [
-        Text(
-            f"steps      {steps.mean_nodes:.1f} nodes, {steps.mean_depth:.1f} levels and "
-            f"{steps.draft_passes:.1f} draft passes on average"
-        ),
-        Text(
-            f"rates      {steps.discard_rate:.2f} draft tokens discarded and "
-            f"{steps.verification_rate:.2f} target passes per token"
-        ),
-    ]
-    for title, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):
-        groups = grouped(shares)
-        cells = [percent(sum(shares[count] for count in part)) for _, part in groups]
-        headings = [title, *(name for name, _ in groups)]
-        parts.append(table("", headings, [["share of the steps", *cells]]))
+        parts.append("\n".join(_tree_lines(plan)))
+    elif predicted and predicted.steps:
+        steps = predicted.steps
+        averages = {
+            "steps": f"{steps.mean_nodes:.1f} nodes, {steps.mean_depth:.1f} levels and "
+            f"{steps.draft_passes:.1f} draft passes on average",
+            "rates": f"{steps.discard_rate:.2f} draft tokens discarded and "
+            f"{steps.verification_rate:.2f} target passes per token",
+        }
+        parts.append(named(averages, 11))
+        for what, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):
+            parts.append(shares_table(what, {"share of the steps": shares}))
     return parts
 
 
@@ -120,8 +102,9 @@ def _tree_lines(plan: Plan) -> Iterator[str]:
         stack.extend((child, deeper) for child in reversed(tree.children[node]))
 
 
-DISPLAYS: dict[type, Callable[[Any], RenderableType]] = {
+DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {
     Profile: show_profile,
     Plan: show_plan,
     Report: show_report,
+    HeadCard: show_head,
 }

@@ -8,16 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..documents.document import write_atomically
+from ..documents.estimate import Estimate
+from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
-from ..documents.times import Costs
+from ..documents.times import Costs, Curve
 from ..plans.plan import Plan
 from ..plans.report import Report
 
 INK, TARGET, DRAFT, QUIET = "#1b1b1b", "#1f6f8b", "#c8553d", "#9aa5a9"
+STYLES = {
+    "fixed": (INK, "o-"),
+    "head": (DRAFT, "o-"),
+    "confidence": (TARGET, "s--"),
+    "entropy": ("#7a9e3a", "^--"),
+    "probability": (QUIET, "v--"),
+}
 
 
 def save_png(figure: Figure, path: str | Path) -> None:
@@ -37,28 +47,26 @@ def profile_figure(profile: Profile) -> Figure:
     figure = Figure(figsize=(4.6 * max(len(names), 3), 0.6 + 3.4 * len(rows)), layout="constrained")
     named_axes = figure.subplot_mosaic(rows)
     costs, widths = named_axes["verify"], named_axes["draft"]
-    for shade, entry in zip(_shades(len(profile.costs)), profile.costs, strict=True):
-        _times(costs, entry, "verify", TARGET, shade, f"context {entry.context}")
-        _times(widths, entry, "draft", DRAFT, shade, f"context {entry.context}")
-    first = profile.costs[0]
-    costs.axhline(first.target_step.median_ms[0], color=QUIET, linestyle=":", linewidth=1)
+    for shade, entry in zip(np.linspace(1, 0.45, len(profile.costs)), profile.costs, strict=True):
+        _times(costs, entry.verify, TARGET, shade, f"context {entry.context}")
+        _times(widths, entry.draft, DRAFT, shade, f"context {entry.context}")
+    alone = profile.costs[0].target_step.median_ms[0]
+    costs.axhline(alone, color=QUIET, linestyle=":", linewidth=1)
     costs.annotate(
-        "one autoregressive token", (costs.get_xlim()[1], first.target_step.median_ms[0]),
+        "one autoregressive token", (costs.get_xlim()[1], alone),
         ha="right", va="bottom", fontsize=8, color=QUIET,
     )  # fmt: skip
     costs.set(title=f"verifying n nodes: {profile.target.name}", xlabel="n (root included)")
-    costs.set(ylabel="ms (median, quartiles)", ylim=(0, None))
     widths.set(title=f"one draft pass: {profile.draft.name}", xlabel="nodes in the level")
-    widths.set(ylabel="ms (median, quartiles)", ylim=(0, None))
+    for axes in (costs, widths):
+        axes.set(ylabel="ms (median, quartiles)", ylim=(0, None))
+        axes.legend(fontsize=7, frameon=False)
     panels = [named_axes[name] for name in names]
     for axes, sampling in zip(panels, samplings, strict=True):
         _accepted(axes, profile, sampling)
-    for axes in (costs, widths, *panels):
+    for axes in named_axes.values():
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
-        _plain(axes)
-    for axes in (costs, widths):
-        axes.legend(fontsize=7, frameon=False)
     named = {
         name: line
         for axes in panels
@@ -68,7 +76,7 @@ def profile_figure(profile: Profile) -> Figure:
         list(named.values()), list(named), loc="outside lower center", ncols=6, fontsize=8,
         frameon=False,
     )  # fmt: skip
-    return figure
+    return _plain(figure)
 
 
 def tree_figure(plan: Plan) -> Figure:
@@ -110,11 +118,10 @@ def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
         _sizes(choice, plan, report)
     else:
         _draw_tree(choice, plan, size=420)
-    choice.set_title(f"2. chosen: {_chosen(plan)}", loc="left", fontsize=10)
+    drafting = "trees that grow" if plan.grows else plan.drafting.words()
+    choice.set_title(f"2. chosen: {drafting}, {plan.verifier}", loc="left", fontsize=10)
     _outcome(outcome, report)
-    for axes in (facts, choice, outcome):
-        _plain(axes)
-    return figure
+    return _plain(figure)
 
 
 def plan_figure(plan: Plan) -> Figure:
@@ -134,8 +141,7 @@ def plan_figure(plan: Plan) -> Figure:
         axes.bar(range(len(shares)), shares, color=TARGET)
         axes.set(xlabel=name, ylabel="share of the steps", xlim=(-0.5, None))
         axes.label_outer()
-        _plain(axes)
-    return figure
+    return _plain(figure)
 
 
 def reports_figure(reports: dict[str, Report]) -> Figure:
@@ -143,14 +149,8 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     figure = Figure(figsize=(10, 1.6 + 0.5 * len(reports)), layout="constrained")
     tokens, speed = figure.subplots(1, 2, sharey=True)
     for row, report in enumerate(reports.values()):
-        predicted = report.plan.predicted
-        if predicted:
-            for axes, estimate in ((tokens, predicted.tokens_per_step), (speed, predicted.speedup)):
-                axes.plot([estimate.low, estimate.high], [row, row], color=QUIET, linewidth=5)
-                axes.plot(estimate.value, row, "|", color=INK, ms=14)
-        tokens.plot(report.measured.tokens_per_step, row, "o", color=DRAFT)
-        if report.baseline:
-            speed.plot(report.baseline.speedup.value, row, "o", color=DRAFT)
+        for axes, (predicted, measured) in zip((tokens, speed), _outcomes(report), strict=True):
+            _bar_and_dot(axes, row, predicted, measured, size=6)
     tokens.set_yticks(range(len(reports)), list(reports))
     tokens.invert_yaxis()
     tokens.set(xlabel="tokens per step", title="bar: predicted, 95 %; dot: measured")
@@ -158,11 +158,27 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     speed.axvline(1, color=QUIET, linestyle=":", linewidth=1)
     for axes in (tokens, speed):
         axes.margins(y=0.3 if len(reports) > 1 else 1)
-        _plain(axes)
+    return _plain(figure)
+
+
+def head_figure(card: HeadCard) -> Figure:
+    """Loss by step; scores against what was accepted; discard against verification rates."""
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    loss, fit, rates = figure.subplots(1, 3)
+    _losses(loss, card)
+    _calibration(fit, card)
+    _stopping(rates, card)
+    for axes in (loss, fit, rates):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.title.set_fontsize(9)
+    figure.suptitle(
+        f"acceptance head for {card.draft.name} beside {card.target.name}, {card.sampling}",
+        fontsize=10,
+    )
     return figure
 
 
-def _draw_tree(axes, plan: Plan, *, size: float) -> None:  # type: ignore[no-untyped-def]
+def _draw_tree(axes: Axes, plan: Plan, *, size: float) -> None:
     """The plan's tree; `size` is the area of a node that is always reached, in points squared."""
     tree, across = plan.tree, _leaf_order(plan)
     known = plan.predicted.reach if plan.predicted else None
@@ -178,12 +194,7 @@ def _draw_tree(axes, plan: Plan, *, size: float) -> None:  # type: ignore[no-unt
     axes.margins(0.06, 0.12)
 
 
-def _chosen(plan: Plan) -> str:
-    """Tree and verifier in the few words that fit above a panel."""
-    return f"{'trees that grow' if plan.grows else plan.drafting.words()}, {plan.verifier}"
-
-
-def _relative_times(axes, costs: Costs, plan: Plan) -> None:  # type: ignore[no-untyped-def]
+def _relative_times(axes: Axes, costs: Costs, plan: Plan) -> None:
     """t(n), quartiles shaded, and where on it the plan stands."""
     curve, unit = costs.verify, costs.verify.median_ms[0]
     counts = np.array(curve.counts)
@@ -204,7 +215,7 @@ def _relative_times(axes, costs: Costs, plan: Plan) -> None:  # type: ignore[no-
     axes.set(ylim=(0, None), xlim=(0, None))
 
 
-def _sizes(axes, plan: Plan, report: Report) -> None:  # type: ignore[no-untyped-def]
+def _sizes(axes: Axes, plan: Plan, report: Report) -> None:
     """Shares of the steps by number of nodes: predicted as bars, measured as dots."""
     steps = plan.predicted.steps if plan.predicted else None
     if steps:
@@ -216,41 +227,50 @@ def _sizes(axes, plan: Plan, report: Report) -> None:  # type: ignore[no-untyped
     axes.legend(fontsize=8, frameon=False)
 
 
-def _outcome(axes, report: Report) -> None:  # type: ignore[no-untyped-def]
+def _outcome(axes: Axes, report: Report) -> None:
     """Tokens per step and speedup: predicted with its interval, measured as a dot."""
-    predicted, baseline = report.plan.predicted, report.baseline
-    rows = [
-        ("tokens\nper step", predicted and predicted.tokens_per_step,
-         report.measured.tokens_per_step),
-        ("speedup", predicted and predicted.speedup, baseline and baseline.speedup.value),
-    ]  # fmt: skip
-    for row, (_, estimate, measured) in enumerate(rows):
-        words = []
-        if estimate:
-            axes.plot([estimate.low, estimate.high], [row, row], color=QUIET, linewidth=7)
-            axes.plot(estimate.value, row, "|", color=INK, ms=16)
-            words.append(f"predicted {estimate.value:.2f}")
-        if measured is not None:
-            axes.plot(measured, row, "o", color=DRAFT, ms=8)
-            words.append(f"measured {measured:.2f}")
+    for row, (predicted, measured) in enumerate(_outcomes(report)):
+        _bar_and_dot(axes, row, predicted, measured, size=8)
+        words = [f"predicted {predicted.value:.2f}"] if predicted else []
+        words += [] if measured is None else [f"measured {measured:.2f}"]
         axes.annotate(
             ", ".join(words), (1, row), xytext=(0, 14), textcoords="offset points", fontsize=9
         )
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
-    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.7)
+    axes.set_yticks([0, 1], ["tokens\nper step", "speedup"])
+    axes.set_ylim(1.5, -0.7)
     axes.set_xlim(0.9, 1.1 * axes.get_xlim()[1])
     axes.set_title("3. brought: predicted (bar), measured (dot)", loc="left", fontsize=10)
     axes.set(xlabel="against decoding without drafts = 1")
 
 
-def _times(axes, costs: Costs, field: str, colour: str, shade: float, label: str) -> None:  # type: ignore[no-untyped-def]
-    curve = getattr(costs, field)
+def _outcomes(report: Report) -> list[tuple[Estimate | None, float | None]]:
+    """Tokens per step and speedup: (predicted, measured)."""
+    predicted, baseline = report.plan.predicted, report.baseline
+    return [
+        (predicted.tokens_per_step if predicted else None, report.measured.tokens_per_step),
+        (predicted.speedup if predicted else None, baseline.speedup.value if baseline else None),
+    ]
+
+
+def _bar_and_dot(
+    axes: Axes, row: int, predicted: Estimate | None, measured: float | None, *, size: float
+) -> None:
+    """What is known of both; the dot is `size` points wide."""
+    if predicted:
+        interval = [predicted.low, predicted.high]
+        axes.plot(interval, [row, row], color=QUIET, linewidth=size - 1)
+        axes.plot(predicted.value, row, "|", color=INK, ms=size + 8)
+    if measured is not None:
+        axes.plot(measured, row, "o", color=DRAFT, ms=size)
+
+
+def _times(axes: Axes, curve: Curve, colour: str, shade: float, label: str) -> None:
     axes.fill_between(curve.counts, curve.low_ms, curve.high_ms, color=colour, alpha=0.15 * shade)
     axes.plot(curve.counts, curve.median_ms, "o-", ms=3, color=colour, alpha=shade, label=label)
 
 
-def _accepted(axes, profile: Profile, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]
+def _accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
     """Acceptance by number of children under one sampling, beside the best that is possible."""
     entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
     if sampling.is_greedy:
@@ -273,35 +293,78 @@ def _accepted(axes, profile: Profile, sampling: Sampling) -> None:  # type: igno
     axes.set(title=f"accepted at all, {sampling}", xlabel="children of a node", ylim=(None, 1))
 
 
-def _shades(count: int) -> np.ndarray:
-    return np.linspace(1, 0.45, count)
-
-
-def _plain(axes) -> None:  # type: ignore[no-untyped-def]
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.title.set_fontsize(9)
+def _plain(figure: Figure) -> Figure:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.title.set_fontsize(9)
+    return figure
 
 
 def _leaf_order(plan: Plan) -> np.ndarray:
     """float [n]: leaves side by side in depth-first order, parents above their children."""
-    tree = plan.tree
-    across = np.zeros(tree.num_nodes)
-    seats = iter(range(tree.num_nodes))
-    stack, order = [0], []
+    children = plan.tree.children
+    across = np.zeros(len(children))
+    seats = iter(range(len(children)))
+    stack = [0]
     while stack:
         node = stack.pop()
-        order.append(node)
-        if not tree.children[node]:
+        if not children[node]:
             across[node] = next(seats)
-        stack.extend(reversed(tree.children[node]))
-    for node in reversed(order):
-        if tree.children[node]:
-            across[node] = np.mean([across[child] for child in tree.children[node]])
+        stack.extend(reversed(children[node]))
+    for node in reversed(range(len(children))):
+        if children[node]:
+            across[node] = across[list(children[node])].mean()
     return across
+
+
+def _losses(axes: Axes, card: HeadCard) -> None:
+    places = (np.arange(len(card.losses)) + 0.5) / len(card.losses) * card.training.epochs
+    axes.plot(places, card.losses, color=DRAFT, linewidth=1.2)
+    axes.set(
+        title=f"weighted loss in training (rejections weigh {card.training.reject_weight:g})",
+        xlabel="epoch", ylabel="nats per token",
+    )  # fmt: skip
+
+
+def _calibration(axes: Axes, card: HeadCard) -> None:
+    bins = card.evaluation.calibration
+    accepted = [one.accepted for one in bins]
+    axes.plot([0, 1], [0, 1], ":", color=QUIET, linewidth=1)
+    axes.plot([one.score for one in bins], accepted, "o-", ms=4, color=QUIET, label="score")
+    if card.training.reject_weight != 1:
+        predicted = [one.predicted for one in bins]
+        axes.plot(predicted, accepted, "o-", ms=4, color=DRAFT, label="weight undone")
+    found = card.evaluation
+    axes.set(
+        title="held-out tokens in ten bins of equal size\n"
+        f"KL {found.kl_unweighted:.3f} with the weight undone, "
+        f"of a constant {found.kl_constant:.3f}",
+        xlabel="predicted acceptance", ylabel="accepted", xlim=(0, 1), ylim=(0, 1),
+    )  # fmt: skip
+    axes.legend(fontsize=8, frameon=False, loc="upper left")
+
+
+def _stopping(axes: Axes, card: HeadCard) -> None:
+    for curve in card.evaluation.stopping:
+        colour, style = STYLES[curve.rule]
+        points = sorted(curve.points, key=lambda point: point.discard_rate)
+        axes.plot(
+            [point.discard_rate for point in points],
+            [point.verification_rate for point in points],
+            style, color=colour, ms=3.5, linewidth=1, label=curve.rule,
+        )  # fmt: skip
+    fixed = next(each for each in card.evaluation.stopping if each.rule == "fixed")
+    widest = max(point.discard_rate for point in fixed.points[:8])
+    axes.set(
+        title="stopping rules, held-out texts: lower left is better",
+        xlabel="tokens discarded per token", ylabel="target passes per token", xlim=(0, widest),
+    )  # fmt: skip
+    axes.legend(fontsize=8, frameon=False)
 
 
 FIGURES: dict[type, Callable[[Any], Figure]] = {
     Profile: profile_figure,
     Plan: plan_figure,
     Report: lambda report: reports_figure({report.target.name: report}),
+    HeadCard: head_figure,
 }

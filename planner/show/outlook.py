@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..estimates.step_costs import step_costs
 from ..verifiers import GREEDY_VERIFIER
+from .attained import acceptance_by_rank, optimum, share_of_optimum
+from .ranking_text import ranking
+from .tables import Shown, table
 
 if TYPE_CHECKING:
     from ..optimizer.choice import Question
-    from .tables import Shown
 
 NO_TRACES = (
     "No traces were recorded: rounds are taken to start anywhere with equal chance, which promises "
@@ -61,9 +65,6 @@ def _entries(profile: Profile, sampling: Sampling) -> list[Acceptance]:
 
 
 def _by_rank(sampling: Sampling, entries: list[Acceptance]) -> Shown:
-    from .attained import acceptance_by_rank
-    from .tables import table
-
     num_prompts = len(entries[0].prompts)
     spread = f"± 95 % over {num_prompts} prompts"
     if num_prompts == 1:
@@ -94,22 +95,15 @@ def _with_error(estimate: Estimate, num_prompts: int) -> str:
 
 def _by_children(profile: Profile, sampling: Sampling, entries: list[Acceptance]) -> Shown:
     """With the bounds below the verifiers that they are bounds of."""
-    from .attained import optimum, share_of_optimum
-    from .tables import table
-
     most = max(entry.num_ranks for entry in entries)
     counts = [count for count in _CHILDREN_SHOWN if count <= most]
     rows = []
     bounds = {}
     for entry in entries:
-        totals, shares = entry.by_count(), share_of_optimum(profile, entry)
-        cells = [f"{totals[k - 1]:.3f}" if k <= len(totals) else "" for k in counts]
-        if shares is not None:
-            known = [k <= len(shares) and shares[k - 1] == shares[k - 1] for k in counts]
-            cells = [
-                f"{cell} ({shares[k - 1]:4.0%})".replace("%", " %") if there else cell
-                for cell, k, there in zip(cells, counts, known, strict=True)
-            ]
+        cells, shares = _cells(entry.by_count(), counts), share_of_optimum(profile, entry)
+        for place, k in enumerate(counts):
+            if shares is not None and k <= len(shares) and not np.isnan(shares[k - 1]):
+                cells[place] += f" ({shares[k - 1]:4.0%})".replace("%", " %")
         rows.append([entry.verifier, *cells])
         bound = optimum(profile, entry)
         if bound is not None:
@@ -117,20 +111,22 @@ def _by_children(profile: Profile, sampling: Sampling, entries: list[Acceptance]
     num_positions = sum(prompt.num_positions for prompt in entries[0].prompts)
     for replacement, bound in sorted(bounds.items(), reverse=True):
         how = "drawn independently" if replacement else "none drawn twice"
-        mean, there = bound.mean(), sum(prompt.num_positions for prompt in bound.prompts)
+        there = sum(prompt.num_positions for prompt in bound.prompts)
         where = "" if there == num_positions else f", {there} of {num_positions} positions"
-        cells = [f"{mean[k - 1]:.3f}" if k <= len(mean) else "" for k in counts]
-        rows.append([f"at best, {how}{where}", *cells])
+        rows.append([f"at best, {how}{where}", *_cells(bound.mean(), counts)])
     title = f"{sampling}: accepted at all, by number of children"
     if bounds:
         title += "; in brackets the share of the best possible for children so drawn"
     return table(title, ["verifier", *map(str, counts)], rows)
 
 
+def _cells(by_count: np.ndarray, counts: list[int]) -> list[str]:
+    return [f"{by_count[k - 1]:.3f}" if k <= len(by_count) else "" for k in counts]
+
+
 def _plans(profile: Profile, question: Question) -> Iterator[Shown]:
     """What is planned at one sampling, beside what; one line where nothing can be."""
     from ..optimizer.choice import answer
-    from .ranking_text import ranking
 
     try:
         rows, why = ranking(answer(profile, question))

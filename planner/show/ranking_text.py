@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..documents.estimate import Estimate
 from ..plans.alternatives import Alternative, Comparison
 from ..plans.plan import MadeFrom, Plan
@@ -42,7 +40,8 @@ def reasons(plan: Plan, origin: MadeFrom) -> list[str]:
     if best.speculates:
         lines = [_why(best, plan), *_against_others(best, drafting), *proven]
     else:
-        lines = ["Not speculating is the fastest.", *map(_in_vain(plan), drafting[:1]), *proven]
+        in_vain = [_in_vain(other, plan) for other in drafting[:1]]
+        lines = ["Not speculating is the fastest.", *in_vain, *proven]
     return [*lines, GROWN] if any(one.grows for one in origin.alternatives) else lines
 
 
@@ -54,16 +53,13 @@ def _why(best: Alternative, plan: Plan) -> str:
     )
 
 
-def _in_vain(plan: Plan) -> Callable[[Alternative], str]:
-    def words(other: Alternative) -> str:
-        what = "of those that do" if other.grows else "tree"
-        return (
-            f"The best {what}, {other.verifier} with {_shape(other)}, emits "
-            f"{other.tokens_per_step} tokens per step, but in {_longer(other, plan):.2f} times the "
-            f"time of one token alone: speedup {other.speedup}{_verdict(other.speedup)}."
-        )
-
-    return words
+def _in_vain(other: Alternative, plan: Plan) -> str:
+    what = "of those that do" if other.grows else "tree"
+    return (
+        f"The best {what}, {other.verifier} with {_shape(other)}, emits "
+        f"{other.tokens_per_step} tokens per step, but in {_longer(other, plan):.2f} times the "
+        f"time of one token alone: speedup {other.speedup}{_verdict(other.speedup)}."
+    )
 
 
 def _longer(one: Alternative, plan: Plan) -> float:
@@ -73,24 +69,23 @@ def _longer(one: Alternative, plan: Plan) -> float:
 
 def _against_others(best: Alternative, others: list[Alternative]) -> list[str]:
     """The best under another verifier, of another solver, and, beside growing trees, fixed."""
-    same = f"the best of another solver under {best.verifier}"
+    solvers = [one for one in others if one.verifier == best.verifier]
     rivals = [
-        ("", next((one for one in others if one.verifier != best.verifier), None)),
-        (same, next((one for one in others if _is_rival(one, best)), None)),
+        ("", [one for one in others if one.verifier != best.verifier]),
+        (
+            f"the best of another solver under {best.verifier}",
+            [one for one in solvers if one.solver != best.solver],
+        ),
+        ("the best fixed tree", [one for one in others if best.grows and not one.grows]),
     ]
-    if best.grows:
-        rivals += [("the best fixed tree", next((one for one in others if not one.grows), None))]
     told: list[Alternative] = []
     lines = []
-    for name, rival in rivals:
-        if rival is not None and rival not in told and rival.plan_against_it is not None:
+    for name, found in rivals:
+        rival = found[0] if found else None
+        if rival and rival.plan_against_it and rival not in told:
             told.append(rival)
             lines.append(_against(rival, rival.plan_against_it, name or rival.verifier))
     return lines
-
-
-def _is_rival(one: Alternative, best: Alternative) -> bool:
-    return one.verifier == best.verifier and one.solver != best.solver
 
 
 def _against(other: Alternative, ratio: Comparison, name: str) -> str:

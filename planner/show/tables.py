@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
-from rich.text import Text
+
+from .words import percent
 
 Shown = RenderableType
 """What can be printed: a string, a table, or several of them."""
+
+MOST_GROUPS = 10
+"""Columns of a table of shares, at most."""
 
 
 def printed(parts: Iterable[Shown]) -> str:
@@ -23,23 +28,41 @@ def printed(parts: Iterable[Shown]) -> str:
     return "\n\n".join(texts)
 
 
+def named(lines: Mapping[str, str], width: int) -> str:
+    """A line for each that says something, behind its name in a column so wide."""
+    return "\n".join(f"{name:<{width}}{words}" for name, words in lines.items() if words)
+
+
 def table(
-    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, num_left: int = 1
-) -> Group:
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    num_left: int = 1,
+    gap: int = 2,
+) -> Shown:
     """A table without lines; its first `num_left` columns hold words, the others numbers."""
-    made = Table(box=None, padding=(0, 2, 0, 0))
+    made = Table(box=None, padding=(0, gap, 0, 0))
     for index, heading in enumerate(headings):
         made.add_column(heading, justify="left" if index < num_left else "right")
     for row in rows:
         made.add_row(*row)
-    return Group(Text(title), made)
+    return Group(title, made) if title else made
 
 
-def grouped(shares: Sequence[float], most: int = 10) -> list[tuple[str, range]]:
-    """Counts from the first to the last that occur, joined until there are at most `most` groups:
-    (name, the counts in it)."""
-    first = next((count for count, share in enumerate(shares) if share > 0), 0)
-    end = len(shares)
-    size = max(1, -(-(end - first) // most))
-    parts = [range(start, min(start + size, end)) for start in range(first, end, size)]
-    return [(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}", part) for part in parts]
+def shares_table(what: str, rows: Mapping[str, Sequence[float]]) -> Shown:
+    """Shares by a count from the first to the last that occur, neighbours joined if these are many.
+
+    rows  by name: entry c is the share at count c; what lies behind the last is 0
+    """
+    columns = list(zip_longest(*rows.values(), fillvalue=0.0))
+    first = next((count for count, shares in enumerate(columns) if max(shares) > 0), 0)
+    end = len(columns)
+    size = max(1, -(-(end - first) // MOST_GROUPS))
+    groups = [range(start, min(start + size, end)) for start in range(first, end, size)]
+    names = [str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in groups]
+    cells = [
+        [name, *(percent(sum(columns[count][place] for count in each)) for each in groups)]
+        for place, name in enumerate(rows)
+    ]
+    return table("", [what, *names], cells)
