@@ -48,7 +48,7 @@ def command(
     facts = None if source is None else Profile.load(source)
 
     from ..export import export
-    from ..show.exported import exported
+    from ..show.words import exported
 
     result = export(decision, engine, profile=facts, draft=draft)
     if output is None:

@@ -15,6 +15,6 @@ def command(num_pairs: int) -> None:
 
     Each is printed beside the published figures; exit code 1 if one does not hold.
     """
-    from ..show.papers import main
+    from ..show.papers import reproduce
 
-    raise SystemExit(main(["--num-pairs", str(num_pairs)]))
+    raise SystemExit(0 if reproduce(num_pairs) else 1)

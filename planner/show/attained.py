@@ -1,7 +1,4 @@
-"""How often are drafted children accepted, how sure is that, and how near is it to the optimum?
-
-For people: plans are made from the traces themselves.
-"""
+"""How often are drafted children accepted, how sure is that, and how near is it to the optimum?"""
 
 from __future__ import annotations
 
@@ -15,10 +12,7 @@ from ..verifiers import VERIFIERS
 
 
 def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
-    """Acceptance by rank at a node of as many children as there are ranks.
-
-    Every position weighs the same.
-    """
+    """Acceptance by rank at a node of as many children as there are ranks, with its interval."""
     rates, num_prompts = entry.by_prompt(), len(entry.prompts)
     lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.float64)
     weights = resamples(num_prompts) * lengths
@@ -31,19 +25,15 @@ def acceptance_by_rank(entry: Acceptance) -> list[Estimate]:
 
 def optimum(profile: Profile, entry: Acceptance) -> OptimalAcceptance | None:
     """The bound for children drawn as this entry's verifier draws them; None: not recorded."""
-    if entry.sampling.is_greedy:
-        return None  # there the children are not drawn
-    law = VERIFIERS[entry.verifier].law if entry.verifier in VERIFIERS else None
-    for recorded in profile.optimal:
-        if recorded.sampling == entry.sampling and recorded.law == law:
-            return recorded
-    return None
+    verifier = VERIFIERS.get(entry.verifier)
+    if verifier is None or entry.sampling.is_greedy:  # where children are not drawn
+        return None
+    wanted = (entry.sampling, verifier.law)
+    return next((bound for bound in profile.optimal if (bound.sampling, bound.law) == wanted), None)
 
 
 def share_of_optimum(profile: Profile, entry: Acceptance) -> np.ndarray | None:
-    """float64 [k]: P(any child is accepted) over the bound, for 1 child and more.
-
-    Both at the same positions.
+    """float64 [k]: P(any child is accepted) over the bound at its positions, for 1 child and more.
 
     None where no bound was recorded, or only at some positions that cannot be told apart from the
     others for want of traces.  NaN where the bound is 0.
@@ -60,7 +50,7 @@ def share_of_optimum(profile: Profile, entry: Acceptance) -> np.ndarray | None:
 def _at_positions_of(
     bound: OptimalAcceptance, profile: Profile, entry: Acceptance
 ) -> np.ndarray | None:
-    """float64 [num_columns]: mean acceptance at the positions of `bound` (see its class)."""
+    """float64 [num_columns]: mean acceptance at the positions of `bound`."""
     lengths = [prompt.num_positions for prompt in entry.prompts]
     chosen = [prompt.num_positions for prompt in bound.prompts]
     if chosen == lengths:
@@ -68,11 +58,6 @@ def _at_positions_of(
     traces = profile.traces(entry)
     if traces is None or len(chosen) != len(lengths):
         return None
-    firsts = np.cumsum([0, *lengths[:-1]])
-    rows = np.concatenate(
-        [
-            first + (2 * np.arange(m) + 1) * n // (2 * m)
-            for first, n, m in zip(firsts, lengths, chosen, strict=True)
-        ]
-    )
-    return np.asarray(traces[0][rows].mean(axis=0, dtype=np.float64))
+    texts = zip(np.cumsum([0, *lengths[:-1]]), lengths, chosen, strict=True)
+    rows = [first + (2 * np.arange(m) + 1) * n // (2 * m) for first, n, m in texts]
+    return np.asarray(traces[0][np.concatenate(rows)].mean(axis=0, dtype=np.float64))

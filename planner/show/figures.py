@@ -16,7 +16,7 @@ from ..documents.estimate import Estimate
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
-from ..documents.times import Costs, Curve
+from ..documents.times import Curve
 from ..plans.plan import Plan
 from ..plans.report import Report
 
@@ -61,29 +61,26 @@ def profile_figure(profile: Profile) -> Figure:
     for axes in (costs, widths):
         axes.set(ylabel="ms (median, quartiles)", ylim=(0, None))
         axes.legend(fontsize=7, frameon=False)
-    panels = [named_axes[name] for name in names]
-    for axes, sampling in zip(panels, samplings, strict=True):
-        _accepted(axes, profile, sampling)
+    lines: dict[str, Any] = {}
+    for name, sampling in zip(names, samplings, strict=True):
+        _accepted(named_axes[name], profile, sampling)
+        drawn, labels = named_axes[name].get_legend_handles_labels()
+        lines |= dict(zip(labels, drawn, strict=True))
     for axes in named_axes.values():
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
-    named = {
-        name: line
-        for axes in panels
-        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
     figure.legend(
-        list(named.values()), list(named), loc="outside lower center", ncols=6, fontsize=8,
-        frameon=False,
-    )  # fmt: skip
+        lines.values(), lines, loc="outside lower center", ncols=6, fontsize=8, frameon=False
+    )
     return _plain(figure)
 
 
 def tree_figure(plan: Plan) -> Figure:
     """The tree; a node's area is the probability that it is reached."""
-    tree, across = plan.tree, _leaf_order(plan)
-    spread = max(across.max() - across.min(), 1.0)
-    figure = Figure(figsize=(min(6 + 0.16 * spread, 16), 1.5 + 0.5 * tree.depth))
+    tree = plan.tree
+    num_leaves = tree.num_nodes - np.count_nonzero(tree.num_children)
+    width = min(6 + 0.16 * max(num_leaves - 1, 1), 16)
+    figure = Figure(figsize=(width, 1.5 + 0.5 * tree.depth))
     height = figure.get_figheight()
     axes = figure.add_axes((0.02, 0.02, 0.96, 1 - 0.9 / height))
     _draw_tree(axes, plan, size=240)
@@ -109,11 +106,7 @@ def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
     """
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     facts, choice, outcome = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
-    costs = min(
-        profile.costs,
-        key=lambda entry: abs(entry.context - plan.made_from.context) if plan.made_from else 0,
-    )
-    _relative_times(facts, costs, plan)
+    _relative_times(facts, profile, plan)
     if plan.grows:
         _sizes(choice, plan, report)
     else:
@@ -165,17 +158,17 @@ def head_figure(card: HeadCard) -> Figure:
     """Loss by step; scores against what was accepted; discard against verification rates."""
     figure = Figure(figsize=(13, 4.4), layout="constrained")
     loss, fit, rates = figure.subplots(1, 3)
-    _losses(loss, card)
+    places = (np.arange(len(card.losses)) + 0.5) / len(card.losses) * card.training.epochs
+    loss.plot(places, card.losses, color=DRAFT, linewidth=1.2)
+    loss.set(
+        title=f"weighted loss in training (rejections weigh {card.training.reject_weight:g})",
+        xlabel="epoch", ylabel="nats per token",
+    )  # fmt: skip
     _calibration(fit, card)
     _stopping(rates, card)
-    for axes in (loss, fit, rates):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.title.set_fontsize(9)
-    figure.suptitle(
-        f"acceptance head for {card.draft.name} beside {card.target.name}, {card.sampling}",
-        fontsize=10,
-    )
-    return figure
+    title = f"acceptance head for {card.draft.name} beside {card.target.name}, {card.sampling}"
+    figure.suptitle(title, fontsize=10)
+    return _plain(figure)
 
 
 def _draw_tree(axes: Axes, plan: Plan, *, size: float) -> None:
@@ -194,17 +187,17 @@ def _draw_tree(axes: Axes, plan: Plan, *, size: float) -> None:
     axes.margins(0.06, 0.12)
 
 
-def _relative_times(axes: Axes, costs: Costs, plan: Plan) -> None:
-    """t(n), quartiles shaded, and where on it the plan stands."""
-    curve, unit = costs.verify, costs.verify.median_ms[0]
-    counts = np.array(curve.counts)
-    quartiles = (curve.low_ms, curve.median_ms, curve.high_ms)
-    low, median, high = (np.array(each) / unit for each in quartiles)
+def _relative_times(axes: Axes, profile: Profile, plan: Plan) -> None:
+    """t(n) at the plan's context, quartiles shaded, and where on it the plan stands."""
+    context = plan.made_from.context if plan.made_from else profile.costs[0].context
+    curve = min(profile.costs, key=lambda costs: abs(costs.context - context)).verify
+    quartiles = np.array([curve.low_ms, curve.median_ms, curve.high_ms])
+    low, median, high = quartiles / curve.median_ms[0]
     steps = plan.predicted.steps if plan.predicted else None
     chosen = steps.mean_nodes if steps else plan.drafting.most_nodes
-    axes.fill_between(counts, low, high, color=TARGET, alpha=0.15)
-    axes.plot(counts, median, color=TARGET, linewidth=1.5)
-    height = float(np.interp(chosen, counts, median))
+    axes.fill_between(curve.counts, low, high, color=TARGET, alpha=0.15)
+    axes.plot(curve.counts, median, color=TARGET, linewidth=1.5)
+    height = float(np.interp(chosen, curve.counts, median))
     axes.plot(chosen, height, "o", color=DRAFT, ms=9)
     axes.annotate(
         f"the plan: {chosen:.3g} nodes\nfor the time of {height:.2f}", (chosen, height),
@@ -317,24 +310,14 @@ def _leaf_order(plan: Plan) -> np.ndarray:
     return across
 
 
-def _losses(axes: Axes, card: HeadCard) -> None:
-    places = (np.arange(len(card.losses)) + 0.5) / len(card.losses) * card.training.epochs
-    axes.plot(places, card.losses, color=DRAFT, linewidth=1.2)
-    axes.set(
-        title=f"weighted loss in training (rejections weigh {card.training.reject_weight:g})",
-        xlabel="epoch", ylabel="nats per token",
-    )  # fmt: skip
-
-
 def _calibration(axes: Axes, card: HeadCard) -> None:
-    bins = card.evaluation.calibration
+    found, bins = card.evaluation, card.evaluation.calibration
     accepted = [one.accepted for one in bins]
     axes.plot([0, 1], [0, 1], ":", color=QUIET, linewidth=1)
     axes.plot([one.score for one in bins], accepted, "o-", ms=4, color=QUIET, label="score")
     if card.training.reject_weight != 1:
         predicted = [one.predicted for one in bins]
         axes.plot(predicted, accepted, "o-", ms=4, color=DRAFT, label="weight undone")
-    found = card.evaluation
     axes.set(
         title="held-out tokens in ten bins of equal size\n"
         f"KL {found.kl_unweighted:.3f} with the weight undone, "

@@ -1,20 +1,17 @@
 """The papers' numbers, computed now: SpecHub's toy tables and Sequoia's claims on verifiers.
 
-    python -m planner.show.papers [--num-pairs N]
-
-Prints SpecHub's Table 4 and its worked example, the properties of Sequoia's Theorem 3.7, and the
-bounds of Sequoia's Table 1 beside trees; ends with code 1 if something disagrees.
+SpecHub's Table 4 and its worked example, the properties of Sequoia's Theorem 3.7, and the bounds of
+Sequoia's Table 1 beside trees.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from ..documents.arguments import count
 from ..documents.tree import Tree
@@ -24,6 +21,7 @@ from ..verifiers.rates import acceptance_rates, optimal_acceptance
 
 _SEED = 20
 _EXACT = 1e-9
+_VOCABULARY = 50
 
 METHODS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "RRS": lambda p, q: acceptance_rates(p, q, "rrs", 2).sum(axis=-1),
@@ -34,31 +32,28 @@ METHODS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 """SpecHub's names: (p, q) [..., V] -> acceptance with two drafts [...]."""
 
-TABLE_4: dict[tuple[float, float], tuple[tuple[float, float], ...]] = {
-    (0.10, 0.7): (
-        (0.6465, 0.6273), (0.7546, 0.7120), (0.6564, 0.6380), (0.7755, 0.7345), (0.7732, 0.7402),
-    ),
-    (0.10, 0.5): (
-        (0.3369, 0.3323), (0.4352, 0.4057), (0.3395, 0.3346), (0.4420, 0.4125), (0.4395, 0.4123),
-    ),
-    (0.25, 0.7): (
-        (0.7287, 0.7354), (0.7646, 0.7653), (0.7769, 0.7846), (0.8284, 0.8321), (0.8109, 0.8113),
-    ),
-    (0.25, 0.5): (
-        (0.4537, 0.4564), (0.4957, 0.4978), (0.4716, 0.4743), (0.5223, 0.5245), (0.5013, 0.4968),
-    ),
-    (0.50, 0.7): (
-        (0.8056, 0.8090), (0.8116, 0.8122), (0.9000, 0.9037), (0.9115, 0.9150), (0.8451, 0.8500),
-    ),
-    (0.50, 0.5): (
-        (0.6331, 0.6456), (0.6423, 0.6593), (0.6901, 0.7052), (0.7040, 0.7206), (0.6266, 0.6403),
-    ),
-}  # fmt: skip
-"""(T, lambda) -> by method (mean over 10,000 other pairs, as printed: the mean over 100)."""
+TOYS = ((0.10, 0.7), (0.10, 0.5), (0.25, 0.7), (0.25, 0.5), (0.50, 0.7), (0.50, 0.5))
+"""The rows of SpecHub's Table 4: (T, lambda), lambda of the draft's logits being the target's."""
 
-_REFERENCE_PAIRS = 10_000
-_PRINTED_PAIRS = 100
-_VOCABULARY = 50
+REFERENCE = np.array([
+    [0.6465, 0.7546, 0.6564, 0.7755, 0.7732],
+    [0.3369, 0.4352, 0.3395, 0.4420, 0.4395],
+    [0.7287, 0.7646, 0.7769, 0.8284, 0.8109],
+    [0.4537, 0.4957, 0.4716, 0.5223, 0.5013],
+    [0.8056, 0.8116, 0.9000, 0.9115, 0.8451],
+    [0.6331, 0.6423, 0.6901, 0.7040, 0.6266],
+])  # fmt: skip
+"""By row and method: the mean over 10,000 other pairs than ours."""
+
+PRINTED = np.array([
+    [0.6273, 0.7120, 0.6380, 0.7345, 0.7402],
+    [0.3323, 0.4057, 0.3346, 0.4125, 0.4123],
+    [0.7354, 0.7653, 0.7846, 0.8321, 0.8113],
+    [0.4564, 0.4978, 0.4743, 0.5245, 0.4968],
+    [0.8090, 0.8122, 0.9037, 0.9150, 0.8500],
+    [0.6456, 0.6593, 0.7052, 0.7206, 0.6403],
+])  # fmt: skip
+"""As printed in the paper: the mean over 100."""
 
 DEMO_ACCEPTANCE = np.array([
     423, 72, 38, 15, 13, 10, 3, 2, 8, 3, 5, 3, 4, 2, 1, 2, 1, 2, 0, 2, 2, 2, 0, 1, 0, 1, 0, 0, 0,
@@ -68,39 +63,31 @@ DEMO_ACCEPTANCE = np.array([
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One entry of SpecHub's Table 4."""
+class Table4:
+    """SpecHub's Table 4, computed: float64 [6, 5], by row of TOYS and by method."""
 
-    temperature: float
-    similarity: float
-    """lambda: how much of the draft's logits are the target's."""
-    method: str
-    mean: float
-    standard_error: float
-    reference: float
-    printed: float
     num_pairs: int
+    mean: np.ndarray
+    standard_error: np.ndarray
 
     @property
-    def from_reference(self) -> float:
+    def from_reference(self) -> np.ndarray:
         """Off the reference mean, in standard errors of `mean`.
 
         The reference is a sample of 10,000 pairs as well: even at 10,000 of ours, the standard
         deviation of this number is the square root of 2.
         """
-        return (self.mean - self.reference) / self.standard_error
+        return (self.mean - REFERENCE) / self.standard_error
 
     @property
-    def from_printed(self) -> float:
+    def from_printed(self) -> np.ndarray:
         """How far the printed mean over 100 pairs is off, in standard errors of such a mean."""
-        error = self.standard_error * np.sqrt(self.num_pairs / _PRINTED_PAIRS)
-        return (self.printed - self.mean) / float(error)
+        return (PRINTED - self.mean) / (self.standard_error * np.sqrt(self.num_pairs / 100))
 
     @property
-    def agrees(self) -> bool:
+    def agrees(self) -> np.ndarray:
         """Within 3 standard errors of ours, or of a mean over 10,000 pairs if ours are more."""
-        more = max(1.0, self.num_pairs / _REFERENCE_PAIRS)
-        return bool(abs(self.from_reference) <= 3 * np.sqrt(more))
+        return np.abs(self.from_reference) <= 3 * np.sqrt(max(1, self.num_pairs / 10_000))
 
 
 @dataclass(frozen=True)
@@ -146,33 +133,22 @@ class ShapeGrowth:
 SIZES = (4, 16, 64, 256, 1024, 4096)
 
 
-def table_4(num_pairs: int = 10_000) -> list[Cell]:
+def table_4(num_pairs: int = 10_000) -> Table4:
     """SpecHub's Table 4: mean acceptance of two drafts over random pairs, all methods exact.
 
     V = 50, p = softmax(u / T), q = softmax((lambda u + (1 - lambda) w) / T), u and w standard
     normal (the paper says uniform, with which 29 of the 30 entries are far off).
     """
     num_pairs = count(num_pairs, "num_pairs", 2)
-    cells = []
-    for row, (temperature, similarity) in enumerate(TABLE_4):
+    values = np.empty((len(TOYS), len(METHODS), num_pairs))
+    for row, (temperature, similarity) in enumerate(TOYS):
         rng = np.random.default_rng([_SEED, row])
-        p, q = _toy_pairs(temperature, similarity, num_pairs, rng)
-        published = TABLE_4[temperature, similarity]
-        for (method, rates), (reference, printed) in zip(METHODS.items(), published, strict=True):
-            values = rates(p, q)
-            cells.append(
-                Cell(
-                    temperature=temperature,
-                    similarity=similarity,
-                    method=method,
-                    mean=float(values.mean()),
-                    standard_error=float(values.std(ddof=1) / np.sqrt(num_pairs)),
-                    reference=reference,
-                    printed=printed,
-                    num_pairs=num_pairs,
-                )
-            )
-    return cells
+        target, noise = rng.normal(size=(2, num_pairs, _VOCABULARY)) / temperature
+        p = softmax(target, axis=-1)
+        q = softmax(similarity * target + (1 - similarity) * noise, axis=-1)
+        values[row] = [rates(p, q) for rates in METHODS.values()]
+    errors = values.std(axis=-1, ddof=1) / np.sqrt(num_pairs)
+    return Table4(num_pairs, values.mean(axis=-1), errors)
 
 
 def worked_example() -> dict[str, float]:
@@ -213,16 +189,20 @@ def growth(acceptance: np.ndarray) -> list[ShapeGrowth]:
     the k-ary tree.
     """
     total = np.concatenate([[0.0], np.cumsum(acceptance)])
-    shapes: list[tuple[str, float, Callable[[int], Tree]]] = [
-        ("sequence", 1 / (1 - total[1]), lambda n: _independent(n, 1)),
-        ("16 sequences", 1 + total[16] / (1 - total[1]), lambda n: _independent(n, 16)),
-        ("binary tree", 1 / (1 - total[2]), lambda n: _complete(n, 2)),
-        ("16-ary tree", 1 / (1 - total[16]), lambda n: _complete(n, 16)),
-        ("best tree", 1 / (1 - total[-1]), lambda n: best_tree(acceptance, n)),
-    ]
+    parents: dict[str, tuple[float, Callable[[int], int]]] = {
+        "sequence": (1 / (1 - total[1]), lambda node: node - 1),
+        "16 sequences": (1 + total[16] / (1 - total[1]), lambda node: max(0, node - 16)),
+        "binary tree": (1 / (1 - total[2]), lambda node: (node - 1) // 2),
+        "16-ary tree": (1 / (1 - total[16]), lambda node: (node - 1) // 16),
+    }
+    grown = {
+        shape: (bound, [Tree([-1, *map(parent, range(1, size))]) for size in SIZES])
+        for shape, (bound, parent) in parents.items()
+    }
+    grown["best tree"] = (1 / (1 - total[-1]), [best_tree(acceptance, size) for size in SIZES])
     return [
-        ShapeGrowth(shape, float(limit), [expected_tokens(tree(n), acceptance) for n in SIZES])
-        for shape, limit, tree in shapes
+        ShapeGrowth(shape, float(bound), [expected_tokens(tree, acceptance) for tree in trees])
+        for shape, (bound, trees) in grown.items()
     ]
 
 
@@ -232,32 +212,21 @@ def power_law(exponent: float = 1.0) -> np.ndarray:
     return -np.diff(rejected)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Print everything; 0 if it agrees with what is published, else 1."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--num-pairs", type=int, default=10_000, help="of Table 4's random pairs")
-    num_pairs = parser.parse_args(arguments).num_pairs
+def reproduce(num_pairs: int = 10_000) -> bool:
+    """Print everything, Table 4 over so many random pairs; does it agree with what is published?"""
     start = time.perf_counter()
-    agree = [_print_table_4(table_4(num_pairs)), _print_worked_example()]
-    agree += [_print_properties(properties())]
-    agree += [_print_growth("the demonstration vector of its authors", growth(DEMO_ACCEPTANCE))]
-    title = "k children all rejected with chance 1 / (k + 1), a power law"
-    agree += [_print_growth(title, growth(power_law()))]
+    agree = [
+        _print_table_4(table_4(num_pairs)),
+        _print_worked_example(),
+        _print_properties(properties()),
+        _print_growth("the demonstration vector of its authors", growth(DEMO_ACCEPTANCE)),
+        _print_growth(
+            "k children all rejected with chance 1 / (k + 1), a power law", growth(power_law())
+        ),
+    ]
     verdict = "everything agrees" if all(agree) else "NOT everything agrees"
     print(f"\n{verdict}; {time.perf_counter() - start:.0f} s")
-    return 0 if all(agree) else 1
-
-
-def _toy_pairs(
-    temperature: float, similarity: float, num_pairs: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    target, noise = rng.normal(size=(2, num_pairs, _VOCABULARY)) / temperature
-    return _softmax(target), _softmax(similarity * target + (1 - similarity) * noise)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+    return all(agree)
 
 
 def _smallest_cover(verifier: str, num_pairs: int) -> float:
@@ -282,28 +251,22 @@ def _largest_shortfall(verifier: str, num_pairs: int) -> float:
     return float((1 - np.abs(p - q).sum(axis=-1) / 2 - reached).max())
 
 
-def _independent(num_nodes: int, num_sequences: int) -> Tree:
-    """Sequences that share the root alone, as even in length as can be."""
-    return Tree([-1] + [max(0, node - num_sequences) for node in range(1, num_nodes)])
-
-
-def _complete(num_nodes: int, num_children: int) -> Tree:
-    return Tree([-1] + [(node - 1) // num_children for node in range(1, num_nodes)])
-
-
-def _print_table_4(cells: list[Cell]) -> bool:
-    pairs = f"{cells[0].num_pairs:,} pairs"
+def _print_table_4(found: Table4) -> bool:
+    pairs = f"{found.num_pairs:,} pairs"
     print(f"SpecHub, Table 4: acceptance of two drafts, V = 50, mean over {pairs}\n")
     print("    T  lambda  method      now    s.e.   mean over 10,000 others  printed (100 pairs)")
-    for cell in cells:
-        print(
-            f"  {cell.temperature:.2f}  {cell.similarity:>5}   {cell.method:<8} {cell.mean:.4f}  "
-            f"{cell.standard_error:.4f}   {cell.reference:.4f} ({cell.from_reference:+.1f} s.e.)"
-            f"       {cell.printed:.4f} ({cell.from_printed:+.1f} s.e.)"
-        )
-    agree = sum(cell.agrees for cell in cells)
-    print(f"\n  {agree} of {len(cells)} within 3 standard errors of the mean over 10,000 others")
-    return agree == len(cells)
+    for row, (temperature, similarity) in enumerate(TOYS):
+        for place, method in enumerate(METHODS):
+            cell = row, place
+            print(
+                f"  {temperature:.2f}  {similarity:>5}   {method:<8} {found.mean[cell]:.4f}  "
+                f"{found.standard_error[cell]:.4f}   "
+                f"{REFERENCE[cell]:.4f} ({found.from_reference[cell]:+.1f} s.e.)       "
+                f"{PRINTED[cell]:.4f} ({found.from_printed[cell]:+.1f} s.e.)"
+            )
+    agree = f"{found.agrees.sum()} of {found.agrees.size}"
+    print(f"\n  {agree} within 3 standard errors of the mean over 10,000 others")
+    return bool(found.agrees.all())
 
 
 def _print_worked_example() -> bool:
@@ -339,7 +302,3 @@ def _print_growth(title: str, rows: list[ShapeGrowth]) -> bool:
         values = "".join(f"{value:8.3f}" for value in row.tokens)
         print(f"  {row.shape:<13}{values}   {row.bound:.3f}")
     return all(row.agrees for row in rows)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -36,13 +36,13 @@ def reasons(plan: Plan, origin: MadeFrom) -> list[str]:
     """Sentences: against not speculating, another verifier, another solver; what is proven."""
     best, *others = origin.alternatives
     drafting = [one for one in others if one.speculates]
-    proven = _proven(plan, origin)
     if best.speculates:
-        lines = [_why(best, plan), *_against_others(best, drafting), *proven]
+        lines = [_why(best, plan), *_against_others(best, drafting)]
     else:
         in_vain = [_in_vain(other, plan) for other in drafting[:1]]
-        lines = ["Not speculating is the fastest.", *in_vain, *proven]
-    return [*lines, GROWN] if any(one.grows for one in origin.alternatives) else lines
+        lines = ["Not speculating is the fastest.", *in_vain]
+    grown = [GROWN] if any(one.grows for one in origin.alternatives) else []
+    return [*lines, *_proven(plan, origin), *grown]
 
 
 def _why(best: Alternative, plan: Plan) -> str:
@@ -121,10 +121,8 @@ def _row(one: Alternative) -> list[str]:
 
 def _shape(one: Alternative) -> str:
     if one.grows:
-        return (
-            f"{one.solver}'s growing trees of {one.nodes:.1f} nodes, depth {one.depth:.1f} on "
-            "average"
-        )
+        sizes = f"{one.nodes:.1f} nodes, depth {one.depth:.1f} on average"
+        return f"{one.solver}'s growing trees of {sizes}"
     return f"{one.solver}'s tree of {one.nodes:.0f} nodes, depth {one.depth:.0f}"
 
 

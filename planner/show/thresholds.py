@@ -28,10 +28,9 @@ class PricedThresholds:
 def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
     """Under the conditions that `plan` was made for; None without recorded trees to learn a from,
     or without a prediction."""
-    replays = replays_of(profile, plan.sampling, plan.verifier)
-    if replays is None:
-        entries = (entry.verifier for entry in profile.replays if entry.sampling == plan.sampling)
-        replays = next((replays_of(profile, plan.sampling, verifier) for verifier in entries), None)
+    recorded = [each.verifier for each in profile.replays if each.sampling == plan.sampling]
+    found = (replays_of(profile, plan.sampling, name) for name in (plan.verifier, *recorded))
+    replays = next((each for each in found if each is not None), None)
     if replays is None or plan.predicted is None or plan.made_from is None:
         return None
     costs = step_costs(

@@ -1,6 +1,8 @@
-"""Models, plans and numbers in words."""
+"""Models, plans, exports and numbers in words."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..documents.origin import ModelInfo
 from ..plans.plan import Plan
@@ -16,17 +18,14 @@ def model_words(info: ModelInfo) -> str:
 
 def summary(plan: Plan) -> str:
     """One line: what the plan does and what it is expected to bring."""
-    what = f"{plan.drafting.words()}, {plan.verifier}"
-    if not plan.speculates:
-        what = "do not speculate"
+    what = f"{plan.drafting.words()}, {plan.verifier}" if plan.speculates else "do not speculate"
     line = f"{what}, {plan.sampling}"
-    if plan.predicted:
-        line += (
-            f": predicted {plan.predicted.tokens_per_step} tokens per step, "
-            f"speedup {plan.predicted.speedup}"
-        )
-        if plan.predicted.optimality_gap is not None:
-            line += f", {certificate(plan.predicted.optimality_gap)} (proven)"
+    predicted = plan.predicted
+    if predicted:
+        line += f": predicted {predicted.tokens_per_step} tokens per step, "
+        line += f"speedup {predicted.speedup}"
+        if predicted.optimality_gap is not None:
+            line += f", {certificate(predicted.optimality_gap)} (proven)"
     return line
 
 
@@ -37,6 +36,31 @@ def certificate(gap: float) -> str:
     if gap < 1:
         return f"within {percent(gap)} of the best static tree"
     return f"the best static tree at most {1 + gap:.1f} times as fast"
+
+
+def exported(own: Plan, theirs: Plan | None, engine: str, notes: Sequence[str]) -> list[str]:
+    """Lines: what the engine will do, what that costs against the plan itself, what to know.
+
+    own     the plan
+    theirs  what the engine will do, as a plan of ours; None where nothing was planned
+    """
+    lines = []
+    if theirs is not None:
+        lines += [f"{engine}: {summary(theirs)}", _loss(own, theirs)]
+        if theirs.predicted is not None:
+            lines.append(f"note: predicted with times of this runtime; those of {engine} differ")
+    return [*lines, *(f"note: {note}" for note in notes)]
+
+
+def _loss(own: Plan, theirs: Plan) -> str:
+    if theirs.predicted is None:
+        return "note: nothing is predicted of it"
+    if own.predicted is None or own.made_from is None:
+        return "note: what it loses against the plan itself is not known"
+    ours, other = own.predicted.speedup.value, theirs.predicted.speedup.value
+    if other >= ours:
+        return f"the plan itself: speedup {ours:.2f}; nothing is lost by the change"
+    return f"the plan itself: speedup {ours:.2f}; {percent(1 - other / ours)} of its speed is lost"
 
 
 def percent(share: float) -> str:

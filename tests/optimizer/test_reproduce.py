@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 
-from planner.show import papers as reproduce
+from planner.show import papers
 
 
 def test_table_4_comes_out():
-    cells = reproduce.table_4(400)
-    assert len(cells) == 30
-    for cell in cells:
-        assert abs(cell.from_reference) <= 4
-        assert abs(cell.from_printed) <= 3
-    by_row = np.array([cell.mean for cell in cells]).reshape(6, 5)
-    rrs, rrsw, otm, otmw, _ = by_row.T
+    found = papers.table_4(400)
+    assert found.mean.shape == (6, 5)
+    assert (abs(found.from_reference) <= 4).all()
+    assert (abs(found.from_printed) <= 3).all()
+    rrs, rrsw, otm, otmw, _ = found.mean.T
     assert (rrs <= otm).all()
     assert (rrsw <= otmw).all()
 
@@ -29,18 +27,17 @@ def test_uniform_logits_do_not_give_table_4(monkeypatch):
             return self.rng.random(size)
 
     monkeypatch.setattr(np.random, "default_rng", Uniform)
-    cells = reproduce.table_4(400)
-    assert sum(abs(cell.from_reference) > 10 for cell in cells) >= 29
+    assert (abs(papers.table_4(400).from_reference) > 10).sum() >= 29
 
 
 def test_the_worked_example():
-    rejected = reproduce.worked_example()
+    rejected = papers.worked_example()
     assert rejected["RRSw"] == pytest.approx(0.06, abs=1e-12)
     assert rejected["OTMw"] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_theorem_3_7_holds_for_whom_it_is_proven():
-    found = reproduce.properties(30)
+    found = papers.properties(30)
     assert all(item.agrees for item in found)
     assert sum(item.published is not None for item in found) == 4
     examples = {item.verifier: (item.cover_example, item.transport_example) for item in found}
@@ -49,10 +46,10 @@ def test_theorem_3_7_holds_for_whom_it_is_proven():
     assert examples["topk"] == pytest.approx((1.0, 0.6))
 
 
-@pytest.mark.parametrize("vector", [reproduce.DEMO_ACCEPTANCE, reproduce.power_law()])
+@pytest.mark.parametrize("vector", [papers.DEMO_ACCEPTANCE, papers.power_law()])
 def test_table_1_bounds_every_shape_but_the_best_tree_grows_on(vector, monkeypatch):
-    monkeypatch.setattr(reproduce, "SIZES", (4, 64, 512))
-    rows = {row.shape: row for row in reproduce.growth(vector)}
+    monkeypatch.setattr(papers, "SIZES", (4, 64, 512))
+    rows = {row.shape: row for row in papers.growth(vector)}
     assert all(row.agrees for row in rows.values())
     for size, best in enumerate(rows["best tree"].tokens):
         assert best >= max(row.tokens[size] for row in rows.values()) - 1e-12
@@ -62,12 +59,12 @@ def test_table_1_bounds_every_shape_but_the_best_tree_grows_on(vector, monkeypat
 
 
 def test_a_power_law_rejects_k_children_with_its_power():
-    assert 1 - reproduce.power_law().cumsum()[:3] == pytest.approx([1 / 2, 1 / 3, 1 / 4])
+    assert 1 - papers.power_law().cumsum()[:3] == pytest.approx([1 / 2, 1 / 3, 1 / 4])
 
 
 def test_the_command_prints_and_agrees(capsys, monkeypatch):
-    monkeypatch.setattr(reproduce, "SIZES", (4, 64))
-    assert reproduce.main(["--num-pairs", "200"]) == 0
+    monkeypatch.setattr(papers, "SIZES", (4, 64))
+    assert papers.reproduce(200)
     printed = capsys.readouterr().out
     assert "30 of 30 within 3 standard errors" in printed
     assert "everything agrees" in printed
