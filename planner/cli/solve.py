@@ -42,13 +42,14 @@ def command(
 
     facts = Profile.load(profile)
 
+    from rich.console import Console
+
     from ..optimizer import solve
-    from ..show.progress import watched
     from ..show.thresholds import priced_thresholds
     from ..show.words import summary
     from .named_heads import head_beside
 
-    with watched("plans") as doing:
+    with Console(stderr=True).status("plans") as status:  # of which only terminals show anything
         plan = solve(
             facts,
             solver=solver,
@@ -58,7 +59,7 @@ def command(
             max_depth=max_depth,
             batch_size=batch_size,
             context=context,
-            doing=doing,
+            doing=status.update,
         )
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))

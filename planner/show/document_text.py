@@ -37,7 +37,7 @@ def show_profile(profile: Profile) -> list[Shown]:
 
 
 def show_plan(plan: Plan) -> list[Shown]:
-    """What the plan does and what is expected of it, what it was chosen from, and its trees."""
+    """The plan: what it does, what is expected of it, what it was chosen from, and its trees."""
     predicted, origin = plan.predicted, plan.made_from
     lines = {"plan": summary(plan)}
     if predicted:

@@ -78,7 +78,7 @@ def profile_figure(profile: Profile) -> Figure:
 def tree_figure(plan: Plan) -> Figure:
     """The tree; a node's area is the probability that it is reached."""
     tree = plan.tree
-    num_leaves = tree.num_nodes - np.count_nonzero(tree.num_children)
+    num_leaves = int((tree.num_children == 0).sum())
     width = min(6 + 0.16 * max(num_leaves - 1, 1), 16)
     figure = Figure(figsize=(width, 1.5 + 0.5 * tree.depth))
     height = figure.get_figheight()
@@ -249,7 +249,7 @@ def _outcomes(report: Report) -> list[tuple[Estimate | None, float | None]]:
 def _bar_and_dot(
     axes: Axes, row: int, predicted: Estimate | None, measured: float | None, *, size: float
 ) -> None:
-    """What is known of both; the dot is `size` points wide."""
+    """The dot is `size` points wide."""
     if predicted:
         interval = [predicted.low, predicted.high]
         axes.plot(interval, [row, row], color=QUIET, linewidth=size - 1)

@@ -8,7 +8,7 @@ from .tables import Shown, table
 
 
 def show_head(card: HeadCard) -> list[Shown]:
-    """What it is, how it fits, what stopping by it saves."""
+    """The head: what it is, how it fits, what stopping by it saves."""
     found = card.evaluation
     calibration = [
         [f"{one.score:.3f}", f"{one.predicted:.3f}", f"{one.accepted:.3f}", str(one.num_tokens)]

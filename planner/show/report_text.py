@@ -12,7 +12,7 @@ OFF_PACE = 1.15
 
 
 def show_report(report: Report) -> list[Shown]:
-    """What was run, its numbers beside those predicted, and how grown trees spread over steps."""
+    """The run, its numbers beside those predicted, and how grown trees spread over the steps."""
     measured, predicted = report.measured, report.plan.predicted
     phases = measured.phases
     spent = {"draft": phases.draft_ms, "verify": phases.verify_ms, "accept": phases.accept_ms}
