@@ -42,14 +42,13 @@ def command(
 
     facts = Profile.load(profile)
 
-    from rich.console import Console
-
     from ..optimizer import solve
+    from ..show.tables import watched
     from ..show.thresholds import priced_thresholds
     from ..show.words import summary
     from .named_heads import head_beside
 
-    with Console(stderr=True).status("plans") as status:  # of which only terminals show anything
+    with watched("plans") as status:
         plan = solve(
             facts,
             solver=solver,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
 from rich.console import Console, Group, RenderableType
+from rich.status import Status
 from rich.table import Table
 
 from .words import percent
@@ -26,6 +27,11 @@ def printed(parts: Iterable[Shown]) -> str:
             console.print(part)
         texts.append("\n".join(line.rstrip() for line in capture.get().splitlines()))
     return "\n\n".join(texts)
+
+
+def watched(what: str) -> Status:
+    """A line on stderr, where that is a terminal, that can be updated and goes away in the end."""
+    return Console(stderr=True).status(what)
 
 
 def named(lines: Mapping[str, str], width: int) -> str:
