@@ -20,14 +20,9 @@ from planner.documents.document import PlannerError
 from tree_kernels import available, tree_attention
 from tree_kernels.reference import packed
 
-MASKED = ("sdpa", "eager")
-"""Implementations of transformers that take an arbitrary mask."""
-
-TREE = "espalier_tree"
-"""The name under which transformers knows ours."""
-
-CHOICES = ("auto", "tree", *MASKED)
-"""What a person may ask for."""
+MASKED = ("sdpa", "eager")  # implementations of transformers that take an arbitrary mask
+TREE = "espalier_tree"  # the name under which transformers knows ours
+CHOICES = ("auto", "tree", *MASKED)  # what a person may ask for
 
 
 def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMask | PackedBits:

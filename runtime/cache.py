@@ -21,8 +21,7 @@ from tree_kernels import keep_rows_
 class RowCache(Protocol):
     """A cache: what the decode loop needs of any model's."""
 
-    length: int
-    """Rows held."""
+    length: int  # rows held
 
     def keep_rows(self, prefix: int, rows: Sequence[int]) -> None:
         """Keep the first `prefix` rows and, behind them, rows prefix + r for r in `rows`.

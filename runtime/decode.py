@@ -30,22 +30,23 @@ WARM_UP_TOKENS = 8
 class Generation:
     """One prompt's continuation."""
 
-    tokens: list[int]
-    """New tokens only, the stop token included if one ended the text."""
+    tokens: list[int]  # new ones only, the stop token included if one ended the text
     report: Report
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A plan with the models that carry it out; made by `from_plan`."""
+    """A plan with the models that carry it out; made by `from_plan`.
+
+    score  the trained head that the plan stops by, if it does
+    timed  wait for a GPU at the end of each phase, so that a report's phases are right
+    """
 
     plan: Plan
     target: LanguageModel
     draft: LanguageModel | None
     score: Score | None = field(default=None, kw_only=True)
-    """The trained head that the plan stops by, if it does."""
     timed: bool = field(default=True, kw_only=True)
-    """Wait for a GPU at the end of each phase, so that a report's phases are right."""
 
     @classmethod
     def from_plan(
@@ -61,11 +62,9 @@ class Decoder:
         draft  may be None for a plan that does not speculate
 
         The file of a plan's head is looked for beside the plan, or in the working folder for a
-        Plan that was not read from a file.
-
-        Raises PlannerError if the plan cannot be read, needs a draft model that is missing, or was
-        made for other models, if the two vocabularies differ, and if the plan's head cannot be
-        read or was trained for another draft or other sampling settings.
+        Plan that was not read from a file.  Raises PlannerError if the plan cannot be read or was
+        made for other models, if the draft model is missing or has another vocabulary, and if the
+        head cannot be read or was trained for another draft or other sampling settings.
         """
         if not isinstance(plan, (Plan, str, Path)):
             raise PlannerError(
@@ -78,7 +77,13 @@ class Decoder:
         check_models(plan, served, proposing)
         if proposing is None or not plan.speculates:
             return cls(plan, served, None, timed=timed)
-        return cls(plan, served, proposing, score=_score(plan, proposing, folder), timed=timed)
+        score, file = None, plan.drafting.trained_head
+        if file is not None:
+            from .heads import load_head
+
+            head = load_head(folder / file.file, proposing.info, plan.sampling, sha256=file.sha256)
+            score = head.to(proposing.device).scores
+        return cls(plan, served, proposing, score=score, timed=timed)
 
     def generate(
         self,
@@ -236,17 +241,6 @@ def _checked_prompts(
         except PlannerError as error:
             raise PlannerError(f"prompts[{index}]: {error}") from None
     return checked
-
-
-def _score(plan: Plan, draft: LanguageModel, folder: Path) -> Score | None:
-    """The plan's head, ready on the draft's device."""
-    file = plan.drafting.trained_head
-    if file is None:
-        return None
-    from .heads import load_head
-
-    head = load_head(folder / file.file, draft.info, plan.sampling, sha256=file.sha256)
-    return head.to(draft.device).scores
 
 
 def _until_stop(tokens: Sequence[int], stop: frozenset[int]) -> tuple[list[int], bool]:

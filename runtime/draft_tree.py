@@ -81,10 +81,7 @@ class Room:
 
 
 class DraftTree:
-    """The root and what has been drafted below it so far.
-
-    room  where it is kept, until the next tree that is kept there
-    """
+    """The root and what has been drafted below it so far, kept in `room` until the next tree is."""
 
     def __init__(self, root: int, room: Room) -> None:
         self._room = room
@@ -92,13 +89,10 @@ class DraftTree:
         self._num_drawn = 1
         self._tokens: Tensor | None = None
         self.num_nodes = 1
-        self.depth = 0
-        """Levels below the root."""
+        self.depth = 0  # levels below the root
         self.children: list[list[int]] = [[]]
-        self.expanded: list[int] = []
-        """Nodes with draft distributions, in the order of their draft passes."""
-        self.widths: list[int] = []
-        """Nodes expanded by each draft pass."""
+        self.expanded: list[int] = []  # in the order of their draft passes
+        self.widths: list[int] = []  # nodes expanded by each draft pass
         self._rows: dict[int, tuple[int, int, int, int]] = {}
         """Draft pass and number of the distribution in it, first place among the drawn tokens and
         number of them, by expanded node."""
@@ -106,17 +100,14 @@ class DraftTree:
 
     @property
     def parents(self) -> np.ndarray:
-        """int64 [num_nodes]; the root's is -1."""
         return self._room.parents[: self.num_nodes]
 
     @property
     def depths(self) -> np.ndarray:
-        """int64 [num_nodes]; the root's is 0."""
         return self._room.depths[: self.num_nodes]
 
     @property
     def ancestors(self) -> np.ndarray:
-        """bool [num_nodes, num_nodes]: is the second an ancestor of the first, or the same?"""
         return self._room.ancestors[: self.num_nodes, : self.num_nodes]
 
     @property

@@ -90,7 +90,19 @@ def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None)
             raise PlannerError(
                 "draft: got none, but the plan drafts tokens; pass a draft model, or plan without"
             )
-        _check_vocabularies(plan, target, draft)
+        if draft.vocab_size != target.vocab_size:
+            raise PlannerError(
+                f"draft: got a vocabulary of {draft.vocab_size} tokens ({draft.info.name}), "
+                f"expected the target's {target.vocab_size} ({target.info.name}); choose a draft "
+                "model with the same tokenizer"
+            )
+        most = plan.drafting.most_children
+        if most > target.vocab_size:
+            field = "max_children" if plan.grows else "parents"
+            raise PlannerError(
+                f"drafting.{field}: got {most} children of one node, expected at most the "
+                f"vocabulary's {target.vocab_size}; plan again for these models"
+            )
         if draft.device != target.device:
             raise PlannerError(
                 f"draft: got a model on {draft.device}, expected it beside the target on "
@@ -101,22 +113,6 @@ def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None)
         _check_origin("target", plan.made_from.target, dtype, target)
         if draft is not None and plan.speculates:
             _check_origin("draft", plan.made_from.draft, dtype, draft)
-
-
-def _check_vocabularies(plan: Plan, target: LanguageModel, draft: LanguageModel) -> None:
-    if draft.vocab_size != target.vocab_size:
-        raise PlannerError(
-            f"draft: got a vocabulary of {draft.vocab_size} tokens ({draft.info.name}), expected "
-            f"the target's {target.vocab_size} ({target.info.name}); choose a draft model with "
-            "the same tokenizer"
-        )
-    most = plan.drafting.most_children
-    if most > target.vocab_size:
-        field = "max_children" if plan.grows else "parents"
-        raise PlannerError(
-            f"drafting.{field}: got {most} children of one node, expected at most the "
-            f"vocabulary's {target.vocab_size}; plan again for these models"
-        )
 
 
 def _check_origin(role: str, expected: ModelInfo, dtype: str, model: LanguageModel) -> None:

@@ -21,27 +21,12 @@ class LanguageModel(Protocol):
     def info(self) -> ModelInfo:
         """Name, shape and fingerprint."""
 
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def max_positions(self) -> int:
-        """Positions served are 0 .. max_positions - 1."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def dtype(self) -> str:
-        """The type of the weights, e.g. "float32"."""
-
-    @property
-    def attention(self) -> str:
-        """The implementation that computes it, e.g. "sdpa"."""
-
-    @property
-    def stop_tokens(self) -> tuple[int, ...]:
-        """Tokens after which the model's text ends."""
+    vocab_size: int
+    max_positions: int  # those served are 0 .. max_positions - 1
+    device: torch.device
+    dtype: str  # of the weights, e.g. "float32"
+    attention: str  # the implementation that computes it, e.g. "sdpa"
+    stop_tokens: tuple[int, ...]  # after which the model's text ends
 
     def new_cache(self, capacity: int) -> RowCache:
         """An empty cache with room for `capacity` rows; it grows when more are needed."""
@@ -81,11 +66,8 @@ class HiddenModel(LanguageModel, Protocol):
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The logits of `forward`, with what they were computed from.
-
-        Returns float [num_logits, V] and, for the same rows, float [num_logits, hidden_size]: the
-        last hidden states, behind the last norm.
-        """
+        """The logits of `forward`, and the last hidden states, behind the last norm, that they
+        were computed from: float [num_logits, V] and float [num_logits, hidden_size]."""
 
 
 def read_text(

@@ -24,7 +24,7 @@ def describe_machine(device: torch.device) -> Machine:
         num_threads=torch.get_num_threads(),
         device=device.type,
         gpu=gpu,
-        driver=_driver() if gpu else None,
+        driver=_text("/sys/module/nvidia/version").strip() or None if gpu else None,
         python=platform.python_version(),
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -37,20 +37,15 @@ def describe_execution(target: LanguageModel) -> Execution:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
+    for line in _text("/proc/cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine() or "unknown"
 
 
-def _driver() -> str | None:
-    """The NVIDIA driver's version, where its kernel module says it."""
+def _text(path: str) -> str:
+    """What a file of the kernel's says, if it is there."""
     try:
-        text = Path("/sys/module/nvidia/version").read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError:
-        return None
-    return text.strip() or None
+        return ""

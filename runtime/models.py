@@ -32,8 +32,7 @@ SHAPE_FIELDS = (
 )  # fmt: skip
 """Entries of a configuration that change what its weights compute."""
 
-SAMPLES_PER_WEIGHT = 64
-"""Entries of each weight tensor that go into the fingerprint."""
+SAMPLES_PER_WEIGHT = 64  # entries of each weight tensor that go into the fingerprint
 
 
 class HuggingFaceModel:
@@ -43,10 +42,10 @@ class HuggingFaceModel:
     name   what documents shall call it; default the configuration's own name
 
     A model with sliding-window layers is served up to the shortest window, where those layers
-    compute full attention; that is its `max_positions`.  Raises PlannerError for what cannot be
-    served: recurrent or chunked layers, encoder-decoders, attention that takes no mask, weights on
-    several devices.  A family that is not among `TESTED_FAMILIES` is probed with a small tree, and
-    so is any that computes it with `tree_kernels`.
+    compute full attention.  A family that is not among `TESTED_FAMILIES` is probed with a small
+    tree, and so is any that computes it with `tree_kernels`.  Raises PlannerError for what cannot
+    be served: recurrent or chunked layers, encoder-decoders, attention that takes no mask, weights
+    on several devices.
     """
 
     def __init__(self, model: PreTrainedModel, *, name: str | None = None) -> None:
@@ -57,8 +56,9 @@ class HuggingFaceModel:
         self.vocab_size = int(config.vocab_size)
         self.max_positions = _max_positions(config)
         self.device: torch.device = next(model.parameters()).device
-        self.stop_tokens = _stop_tokens(model)
-        self._weight_dtype: torch.dtype = model.dtype
+        stop = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+        self.stop_tokens = () if stop is None else tuple(np.atleast_1d(stop).tolist())
+        self.dtype = str(model.dtype).removeprefix("torch.")
         self._num_layers = int(config.num_hidden_layers)
         self._config = config
         self._info: ModelInfo | None = None
@@ -66,10 +66,6 @@ class HuggingFaceModel:
         self.attention: str = self._visibility.name
         if config.model_type not in TESTED_FAMILIES or config._attn_implementation == TREE:
             check_tree_passes(self)
-
-    @property
-    def dtype(self) -> str:
-        return str(self._weight_dtype).removeprefix("torch.")
 
     @property
     def info(self) -> ModelInfo:
@@ -186,12 +182,6 @@ def _max_positions(config: Any) -> int:
     slides = kinds is None or "sliding_attention" in kinds
     window = getattr(config, "sliding_window", None) if slides else None
     return min(positions, int(window)) if window else positions
-
-
-def _stop_tokens(model: PreTrainedModel) -> tuple[int, ...]:
-    settings = getattr(model, "generation_config", None)
-    stop = getattr(settings, "eos_token_id", None)
-    return () if stop is None else tuple(np.atleast_1d(stop).tolist())
 
 
 @torch.inference_mode()

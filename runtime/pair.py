@@ -11,11 +11,7 @@ from .language_model import HiddenModel, LanguageModel
 
 @dataclass(frozen=True)
 class Pair:
-    """A target and a draft of one vocabulary.
-
-    Raises PlannerError where the vocabularies differ: the draft's tokens would mean nothing to the
-    target.
-    """
+    """A target and a draft of one vocabulary.  Raises PlannerError where they differ in it."""
 
     target: LanguageModel
     draft: LanguageModel
@@ -30,17 +26,15 @@ class Pair:
 
     @property
     def vocab_size(self) -> int:
-        """Tokens that both models know."""
         return self.target.vocab_size
 
     @property
     def max_positions(self) -> int:
-        """Positions that both models serve."""
         return min(self.target.max_positions, self.draft.max_positions)
 
     @property
     def hidden_draft(self) -> HiddenModel:
-        """The draft, which must show its hidden states.  Raises PlannerError where it does not."""
+        """The draft, which heads read.  Raises PlannerError where it shows no hidden states."""
         self.check_hidden()
         assert isinstance(self.draft, HiddenModel)
         return self.draft

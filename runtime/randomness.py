@@ -20,7 +20,6 @@ __all__ = ["BELOW_ONE", "BLOCK", "Source", "TorchSource", "seeded_source", "sour
 
 BLOCK = 64
 """Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""
-
 BELOW_ONE = 1.0 - 2.0**-50
 """Keeps u * total below total in float64, so that inversion never runs past the last token."""
 

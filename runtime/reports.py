@@ -29,10 +29,8 @@ class Run:
     tokens: list[int] = field(default_factory=list)
     prefill_ms: float = 0.0
     steps: list[StepRecord] = field(default_factory=list)
-    tokens_by_step: list[int] = field(default_factory=list)
-    """Emitted by each step, after the text's end was cut."""
-    step_ms: list[float] = field(default_factory=list)
-    """Wall time of each step, bookkeeping included."""
+    tokens_by_step: list[int] = field(default_factory=list)  # up to the text's end
+    step_ms: list[float] = field(default_factory=list)  # bookkeeping included
 
     @property
     def decode_ms(self) -> float:

@@ -18,8 +18,7 @@ from tqdm import tqdm
 
 from planner.documents.document import write_atomically
 
-SHOWN = 10
-"""Last steps whose mean loss is shown beside the progress."""
+SHOWN = 10  # last steps whose mean loss is shown beside the progress
 
 
 @dataclass(frozen=True)

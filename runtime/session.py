@@ -16,7 +16,6 @@ from planner.documents.sampling import Sampling
 from planner.policies import Policy
 from planner.verifiers import Verifier, verifier_at
 
-from .cache import RowCache
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
 from .language_model import HiddenModel, LanguageModel, read_text
@@ -204,34 +203,28 @@ class Session:
     def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         """Logits float [w, V] of one draft pass over w `nodes`, which join the draft's cache, and
         the head's word on them, float [w], if there is a head."""
-        draft, inputs = self._draft_inputs(tree, nodes)
-        if self.score is None:
-            return draft.forward(*inputs, num_logits=len(nodes)), None
-        if not isinstance(draft, HiddenModel):
-            raise PlannerError(
-                f"draft: got {draft.info.name}, which does not give its hidden states, but the "
-                "plan stops by a head; pass a transformers model"
-            )
-        logits, hidden = draft.forward_with_hidden(*inputs, num_logits=len(nodes))
-        return logits, self.score(hidden)
-
-    def _draft_inputs(
-        self, tree: DraftTree, nodes: Sequence[int]
-    ) -> tuple[LanguageModel, tuple[Tensor, Tensor, RowCache, Tensor | None]]:
-        """The draft model, and what its forward pass over `nodes` takes."""
         draft, cache = self.draft, self._draft_cache
         if draft is None or cache is None:
             raise PlannerError(
                 "draft: got none, but the policy asks for drafted tokens; pass a draft model"
             )
-        if not tree.expanded:  # all that the draft has not read yet, the root last
-            known = cache.length
-            pending = torch.tensor(self.tokens[known:], device=draft.device)
-            places = torch.arange(known, len(self.tokens), device=draft.device)
-            return draft, (pending, places, cache, None)
-        places = tree.positions(len(self.tokens) - 1, nodes)
-        visible = tree.visible(nodes, [*tree.expanded[1:], *nodes])
-        return draft, (tree.tokens_of(nodes), places, cache, visible)
+        if tree.expanded:
+            tokens, places = tree.tokens_of(nodes), tree.positions(len(self.tokens) - 1, nodes)
+            visible = tree.visible(nodes, [*tree.expanded[1:], *nodes])
+        else:  # all that the draft has not read yet, the root last
+            tokens = torch.tensor(self.tokens[cache.length :], device=draft.device)
+            places = torch.arange(cache.length, len(self.tokens), device=draft.device)
+            visible = None
+        num = len(nodes)
+        if self.score is None:
+            return draft.forward(tokens, places, cache, visible, num_logits=num), None
+        if not isinstance(draft, HiddenModel):
+            raise PlannerError(
+                f"draft: got {draft.info.name}, which does not give its hidden states, but the "
+                "plan stops by a head; pass a transformers model"
+            )
+        logits, hidden = draft.forward_with_hidden(tokens, places, cache, visible, num_logits=num)
+        return logits, self.score(hidden)
 
     def _verify(self, tree: DraftTree) -> Tensor:
         """float [n, V]: the target's distribution at every node, in one pass."""

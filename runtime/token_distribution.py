@@ -28,16 +28,13 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.temperature != 1:
         logits = logits / max(sampling.temperature, LEAST_TEMPERATURE)
     if 0 < sampling.top_k < logits.shape[-1]:
-        least = logits.topk(sampling.top_k, dim=-1).values[..., -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
+        kept = logits.topk(sampling.top_k, dim=-1).values
+        logits = logits.masked_fill(logits < kept[..., -1:], -torch.inf)
     if sampling.top_p < 1:
-        logits = _keep_nucleus(logits, sampling.top_p)
+        # Drop the least probable tokens as long as what is dropped stays within 1 - top_p.
+        ascending, order = logits.sort(dim=-1, descending=False)
+        least = ascending.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
+        least[..., -1] = False
+        dropped = torch.zeros_like(least).scatter_(-1, order, least)
+        logits = logits.masked_fill(dropped, -torch.inf)
     return logits.softmax(-1)
-
-
-def _keep_nucleus(logits: Tensor, mass: float) -> Tensor:
-    """Drop the least probable tokens as long as what is dropped stays within 1 - mass."""
-    ascending, order = logits.sort(dim=-1, descending=False)
-    dropped = ascending.softmax(-1).cumsum(-1) <= 1 - mass
-    dropped[..., -1] = False
-    return logits.masked_fill(torch.zeros_like(dropped).scatter_(-1, order, dropped), -torch.inf)

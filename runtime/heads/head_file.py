@@ -19,8 +19,7 @@ from planner.documents.sampling import Sampling
 
 from .acceptance_head import AcceptanceHead
 
-KEY = "espalier"
-"""The metadata's entry: a `HeadCard` as JSON."""
+KEY = "espalier"  # of the metadata's entry: a `HeadCard` as JSON
 
 
 def save_head(head: AcceptanceHead, card: HeadCard, path: str | Path) -> None:

@@ -1,7 +1,4 @@
-"""Training a head on a frozen draft: weighted loss, cosine schedule, checkpoints that resume.
-
-Every batch is a function of (seed, step), as `runtime.resumable` asks.
-"""
+"""Training a head on a frozen draft: weighted loss, cosine schedule, batches by (seed, step)."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ PAPER_RATE, PAPER_HIDDEN_SIZE, PAPER_STEPS = 5e-5, 4096, 3750
 MOST_FOR_FEW_STEPS = 4.0
 """How much faster a short run may learn; beyond it the embedded pair gained nothing more."""
 
-MAX_LOSSES = 100
-"""Points of a loss curve that are kept."""
+MAX_LOSSES = 100  # points of a loss curve that are kept
 
 
 def learning_rate_for(hidden_size: int, num_steps: int) -> float:
@@ -57,9 +53,7 @@ def train(
 ) -> tuple[AcceptanceHead, list[float]]:
     """A head trained on `texts` with AdamW, and the mean weighted loss of every step, in nats.
 
-    checkpoint  resumed from, when there is one
-
-    Progress goes to stderr.  Raises PlannerError when a checkpoint cannot be written.
+    Checkpoints, progress and errors are those of `take_steps`.
     """
     head = AcceptanceHead(shape, reject_weight=training.reject_weight, seed=training.seed)
     head.to(draft.device)

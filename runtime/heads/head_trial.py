@@ -29,18 +29,14 @@ from .drafted_chains import Chains, chains_along
 from .labelled_texts import LabelledText, hidden_behind_text
 from .stopping_counts import Counts, fixed_counts, threshold_counts
 
-MAX_DRAFTED = 20
-"""Tokens of the longest chain, as in the paper (section 5.1)."""
+MAX_DRAFTED = 20  # tokens of the longest chain, as in the paper (section 5.1)
+COMPARED_LENGTHS = (1, 2, 3, 4, 6, 8, 12)
+NUM_BINS = 10
+NEGLIGIBLE = 1e-5  # discarded tokens per token that are taken for rounding
 
 THRESHOLDS = tuple((-np.expm1(-np.geomspace(0.0025, 30, 33))).tolist())
 """1 - exp(-x) for x from 0.0025 to 30: from hardly any risk taken to chains of every length, also
 where a score's factors are far below the truth."""
-
-NEGLIGIBLE = 1e-5
-"""Discarded tokens per token that are taken for rounding."""
-
-COMPARED_LENGTHS = (1, 2, 3, 4, 6, 8, 12)
-NUM_BINS = 10
 
 
 def evaluate(

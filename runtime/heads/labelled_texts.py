@@ -110,7 +110,8 @@ def hidden_behind_text(draft: HiddenModel, text: LabelledText) -> Tensor:
     itself = torch.eye(len(text), dtype=torch.bool, device=draft.device)
     drafts = torch.from_numpy(text.drafts).to(draft.device)
     visible = torch.cat([before, itself], dim=1)
-    return _kept(draft.forward_with_hidden(drafts, places, cache, visible)[1])
+    hidden = draft.forward_with_hidden(drafts, places, cache, visible)[1]
+    return hidden.clone()  # may be learned from, as what comes out of inference mode may not
 
 
 def hidden_size_of(draft: HiddenModel, prompt: Sequence[int]) -> int:
@@ -123,9 +124,5 @@ def _hidden_along(draft: HiddenModel, prompt: Sequence[int], tokens: Tensor) -> 
     read = torch.cat([torch.tensor(prompt, dtype=torch.int64), tokens]).to(draft.device)
     places = torch.arange(len(read), device=draft.device)
     cache = draft.new_cache(len(read))
-    return _kept(draft.forward_with_hidden(read, places, cache, num_logits=len(tokens))[1])
-
-
-def _kept(hidden: Tensor) -> Tensor:
-    """A copy that may be learned from: what comes out of inference mode may not."""
-    return hidden.clone()
+    hidden = draft.forward_with_hidden(read, places, cache, num_logits=len(tokens))[1]
+    return hidden.clone()  # as above

@@ -16,10 +16,8 @@ from .drafted_chains import Chains, Factors
 class Counts(NamedTuple):
     """Expected totals along one text, float64 [settings]."""
 
-    discarded: np.ndarray
-    """Tokens drafted and not emitted."""
-    verified: np.ndarray
-    """Target passes."""
+    discarded: np.ndarray  # tokens drafted and not emitted
+    verified: np.ndarray  # target passes
 
 
 def threshold_counts(chains: Chains, score: str, thresholds: Sequence[float], depth: int) -> Counts:

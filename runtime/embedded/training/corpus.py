@@ -65,13 +65,15 @@ def collect(packages: tuple[str, ...], *, max_bytes_per_source: int) -> list[Sou
     for source, folder in _source_folders(packages):
         weight, percent = SHARES.get(source, SHARES_ELSEWHERE)
         bytes_left = weight * max_bytes_per_source
-        for path in sorted(_python_files(folder), key=lambda p: _digest(f"{source}/{p}")):
-            text = clean((folder / path).read_bytes())
+        paths = (path.relative_to(folder) for path in folder.rglob("*.py"))
+        names = [path.as_posix() for path in paths if SKIPPED_FOLDERS.isdisjoint(path.parts)]
+        for name in sorted(names, key=lambda name: _digest(f"{source}/{name}")):
+            text = clean((folder / name).read_bytes())
             if text is None or (digest := _digest(text)) in seen:
                 continue
             seen.add(digest)
             held_out = int(digest[:8], 16) % 100 < percent
-            files.append(SourceFile(source, path, text, held_out))
+            files.append(SourceFile(source, name, text, held_out))
             bytes_left -= len(text)
             if bytes_left <= 0:
                 break
@@ -233,11 +235,6 @@ def _source_folders(packages: tuple[str, ...]) -> list[tuple[str, Path]]:
         if spec is not None and spec.submodule_search_locations:
             folders.append((package, Path(next(iter(spec.submodule_search_locations)))))
     return folders
-
-
-def _python_files(folder: Path) -> list[str]:
-    paths = (path.relative_to(folder) for path in folder.rglob("*.py"))
-    return [path.as_posix() for path in paths if not SKIPPED_FOLDERS.intersection(path.parts)]
 
 
 def _without_long_docstrings(lines: list[str], tree: ast.Module) -> list[str]:

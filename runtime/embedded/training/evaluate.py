@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import PAIRS, load_pair, load_prompts, load_tokenizer
 from . import corpus
@@ -104,26 +104,20 @@ def acceptance(
         temperatures=(temperature,),
         generator=torch.Generator().manual_seed(seed),
     )
-    parts = [
-        _rates_by_rank(target, draft, rows, prompts.shape[1], temperature)
-        for rows in ids.split(ROWS)
-    ]
+    parts = []
+    for rows in ids.split(ROWS):
+        wanted, guesses = (
+            model(input_ids=rows[:, :-1], use_cache=False).logits[:, prompts.shape[1] - 1 :]
+            for model in (target, draft)
+        )
+        ranked = guesses.topk(NUM_RANKS).indices
+        if temperature == 0:
+            parts.append((ranked == wanted.argmax(-1, keepdim=True)).float().flatten(0, 1))
+        else:
+            probs = (wanted / temperature).softmax(-1)
+            parts.append(probs.gather(-1, ranked).flatten(0, 1))
     rates = torch.cat(parts).double()
     return rates.mean(0).numpy(), len(rates)
-
-
-def _rates_by_rank(
-    target: nn.Module, draft: nn.Module, ids: Tensor, first: int, temperature: float
-) -> Tensor:
-    """float32 [rows * written, NUM_RANKS] for the tokens from position `first` on."""
-    wanted, guesses = (
-        model(input_ids=ids[:, :-1], use_cache=False).logits[:, first - 1 :].flatten(0, 1)
-        for model in (target, draft)
-    )
-    ranked = guesses.topk(NUM_RANKS).indices
-    if temperature == 0:
-        return (ranked == wanted.argmax(-1, keepdim=True)).float()
-    return (wanted / temperature).softmax(-1).gather(1, ranked)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""One training run of a language model: batches by step number, schedule, two optimizers.
-
-Every batch is a function of (seed, step), as `runtime.resumable` asks.
-"""
+"""One training run of a language model: batches by (seed, step), schedule, two optimizers."""
 
 from __future__ import annotations
 
@@ -25,12 +22,9 @@ Batch = Callable[[Phase, int, int], Tensor]  # (phase, first row, step) -> ids, 
 
 @dataclass(frozen=True)
 class Batches:
-    """Stretches of one token stream, in shuffled order, none met twice in an epoch.
+    """Stretches of one token stream, in shuffled order, none met twice in an epoch."""
 
-    tokens  uint16 [num_tokens]
-    """
-
-    tokens: np.ndarray
+    tokens: np.ndarray  # uint16 [num_tokens]
     seed: int
 
     def rows(self, first: int, count: int, length: int) -> Tensor:

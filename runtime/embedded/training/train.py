@@ -40,15 +40,11 @@ TOKENS = "tokens.npy"
 
 @dataclass(frozen=True)
 class Material:
-    """The material that every stage reads.
-
-    tokens   uint16 [num_tokens]   the training files, one after the other
-    prompts  what prompts.json will hold
-    """
+    """The material that every stage reads."""
 
     tokenizer: Tokenizer
-    tokens: np.ndarray
-    prompts: dict
+    tokens: np.ndarray  # uint16 [num_tokens]: the training files, one after the other
+    prompts: dict  # what prompts.json will hold
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -57,7 +53,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--recipe", choices=sorted(RECIPES), default="full")
     parser.add_argument("--work", type=Path, default=Path("build/embedded"), help="checkpoints")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="where to export")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parents[1], help="where to export"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
@@ -70,7 +68,11 @@ def train(recipe: Recipe, *, work: Path, out: Path) -> None:
     target = _new_model(recipe.target, recipe.seed, material)
     rows = _corpus_rows(material, recipe.seed)
     _fit(target, next_token_loss, recipe.target, rows, work / "target.pt")
-    _round_(target)  # the drafts learn from the weights that are exported
+    # The drafts learn from the weights that are exported.  `target.half().float()` would round the
+    # rotary frequencies too.
+    with torch.no_grad():
+        for weight in target.parameters():
+            weight.copy_(weight.half())
 
     distilled = _new_model(recipe.distilled, recipe.seed + 1, material)
     loss = distillation_loss(target)
@@ -122,6 +124,7 @@ def export(models: dict[str, LlamaForCausalLM], material: Material, out: Path) -
 def _prepare(recipe: Recipe, work: Path) -> None:
     files = corpus.collect(recipe.packages, max_bytes_per_source=recipe.max_bytes_per_source)
     tokenizer = corpus.train_tokenizer(files)
+    owners = metadata.packages_distributions()
     profile, evaluation = corpus.draw_prompts(
         files,
         tokenizer,
@@ -136,7 +139,11 @@ def _prepare(recipe: Recipe, work: Path) -> None:
         "provenance": {
             "text": "held-out files of the Python standard library, cleaned as in corpus.py",
             "python": platform.python_version(),
-            "packages": _versions(recipe.packages),
+            "packages": {
+                name: metadata.version(owners[name][0])
+                for name in recipe.packages
+                if name in owners
+            },
             "profile_files": profile.files,
             "evaluation_files": evaluation.files,
         },
@@ -155,27 +162,12 @@ def _save_array(path: Path, array: np.ndarray) -> None:
     os.replace(temporary, path)
 
 
-def _versions(packages: tuple[str, ...]) -> dict[str, str]:
-    owners = metadata.packages_distributions()
-    return {name: metadata.version(owners[name][0]) for name in packages if name in owners}
-
-
 def _new_model(training: Training, seed: int, material: Material) -> LlamaForCausalLM:
     from transformers import LlamaForCausalLM
 
     torch.manual_seed(seed)
     end_id = material.tokenizer.encode(corpus.END_OF_TEXT).ids[0]
     return LlamaForCausalLM(training.config(end_id=end_id))
-
-
-def _round_(model: LlamaForCausalLM) -> None:
-    """Round the weights to float16, in place, to be computed with in float32.
-
-    Not `model.half().float()`, which would round the rotary frequencies too.
-    """
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.copy_(weight.half())
 
 
 def _fit(model: nn.Module, loss: Loss, training: Training, batch: Batch, path: Path) -> None:
