@@ -198,15 +198,22 @@ def decode_prompts(
     if baseline:
         alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})
         decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
-    checked = _checked_prompts(decoder, prompts, max_new_tokens)
+    if len(prompts) == 0:
+        raise PlannerError("prompts: got none, expected at least one")
+    checked = []
+    for index, prompt in enumerate(prompts):
+        try:
+            checked.append(decoder._checked(prompt, max_new_tokens))
+        except PlannerError as error:
+            raise PlannerError(f"prompts[{index}]: {error}") from None
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:
         few = min(WARM_UP_TOKENS, max_new_tokens)
         list(each.stream(checked[0], max_new_tokens=few, seed=seed, stop_tokens=stop_tokens))
-    for index, prompt in enumerate(checked):
+    for index, ids in enumerate(checked):
         for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
             own_seed = prompt_seed(seed, index)
-            run, steps = decoders[which]._start(prompt, max_new_tokens, own_seed, stop_tokens)
+            run, steps = decoders[which]._start(ids, max_new_tokens, own_seed, stop_tokens)
             list(steps)
             runs[which].append(run)
         if progress is not None:
@@ -227,20 +234,6 @@ def prompt_seed(seed: int, index: int) -> int:
         return seed
     state = np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)
     return int(state[0]) >> 1
-
-
-def _checked_prompts(
-    decoder: Decoder, prompts: Sequence[Sequence[int] | Tensor], max_new_tokens: int
-) -> list[list[int]]:
-    if len(prompts) == 0:
-        raise PlannerError("prompts: got none, expected at least one")
-    checked = []
-    for index, prompt in enumerate(prompts):
-        try:
-            checked.append(decoder._checked(prompt, max_new_tokens))
-        except PlannerError as error:
-            raise PlannerError(f"prompts[{index}]: {error}") from None
-    return checked
 
 
 def _until_stop(tokens: Sequence[int], stop: frozenset[int]) -> tuple[list[int], bool]:

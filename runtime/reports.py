@@ -119,10 +119,18 @@ def speedup(runs: Sequence[Run], baseline: Sequence[Run]) -> Estimate:
     """
     rng = np.random.default_rng(0)
     if len(runs) > 1:
-        drawn = rng.integers(len(runs), size=(NUM_RESAMPLES, len(runs)))
-        ratios = _per_token(_by_prompt(baseline), drawn) / _per_token(_by_prompt(runs), drawn)
+        drawn = [rng.integers(len(runs), size=(NUM_RESAMPLES, len(runs)))] * 2
+        totals = [
+            np.array([(run.decode_ms, len(run.tokens)) for run in each]).T
+            for each in (baseline, runs)
+        ]
     else:
-        ratios = np.divide(*(_resampled_steps(each[0], rng) for each in (baseline, runs)))
+        totals = [np.array([each[0].step_ms, each[0].tokens_by_step]) for each in (baseline, runs)]
+        sizes = [each.shape[1] for each in totals]
+        drawn = [rng.integers(size, size=(NUM_RESAMPLES, size)) for size in sizes]
+    sums = [each[:, places].sum(axis=-1) for each, places in zip(totals, drawn, strict=True)]
+    alone, own = (milliseconds / tokens for milliseconds, tokens in sums)
+    ratios = alone / own
     value = _ms_per_token(baseline) / _ms_per_token(runs)
     tail = (1 - COVERAGE) / 2
     low, high = np.quantile(ratios, [tail, 1 - tail])
@@ -131,19 +139,3 @@ def speedup(runs: Sequence[Run], baseline: Sequence[Run]) -> Estimate:
 
 def _ms_per_token(runs: Sequence[Run]) -> float:
     return sum(run.decode_ms for run in runs) / sum(len(run.tokens) for run in runs)
-
-
-def _by_prompt(runs: Sequence[Run]) -> np.ndarray:
-    """float64 [2, prompts]: milliseconds and tokens."""
-    return np.array([(run.decode_ms, len(run.tokens)) for run in runs]).T
-
-
-def _resampled_steps(run: Run, rng: np.random.Generator) -> np.ndarray:
-    drawn = rng.integers(len(run.step_ms), size=(NUM_RESAMPLES, len(run.step_ms)))
-    return _per_token(np.array([run.step_ms, run.tokens_by_step]), drawn)
-
-
-def _per_token(totals: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """float64 [resamples]: milliseconds per token over the drawn columns of `totals`."""
-    milliseconds, tokens = totals[:, drawn].sum(axis=-1)
-    return milliseconds / tokens
