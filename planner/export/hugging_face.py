@@ -33,4 +33,4 @@ class HuggingFace:
             "num_assistant_tokens_schedule": schedule,
             "assistant_confidence_threshold": confidence,
         }
-        return Export(as_json(config), choice.plan, tuple(notes))
+        return Export(as_json(config), choice.plan, notes)

@@ -33,4 +33,4 @@ class LlamaCpp:
                 "llama.cpp takes a token's share of the draft's few likeliest, which is never "
                 "smaller than the probability that was planned with: chains end a little later"
             )
-        return Export(as_flags(flags), choice.plan, tuple(notes))
+        return Export(as_flags(flags), choice.plan, notes)

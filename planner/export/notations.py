@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
+
+import numpy as np
 
 from ..documents.tree import Tree
 
@@ -66,13 +68,10 @@ def rank_paths(tree: Tree) -> list[tuple[int, ...]]:
     return sorted(paths[1:], key=lambda path: (len(path), path))
 
 
-def by_position(reach: Sequence[float], depths: Iterable[int]) -> list[float]:
+def by_position(reach: Sequence[float], depths: np.ndarray) -> list[float]:
     """P(at least so many tokens of a step are accepted), from 1: each depth's reach summed.
 
     reach   [n]  of every node; the root's, which is 1, comes first
-    depths  [n]
+    depths  int32 [n]
     """
-    sums: dict[int, float] = {}
-    for chance, depth in zip(reach, depths, strict=True):
-        sums[int(depth)] = sums.get(int(depth), 0.0) + chance
-    return [min(sums[depth], 1.0) for depth in sorted(sums) if depth > 0]
+    return np.minimum(np.bincount(depths, weights=reach)[1:], 1.0).tolist()

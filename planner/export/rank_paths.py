@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .notations import HEADS_NOTE, as_json, rank_paths
 from .task import Export, Task
-from .ways import list_of_ranks, matched_tree
+from .ways import MATCHED_TREE
 
-MOST_RANKS = 10
-"""The most tokens of a node that both programs serve."""
+SERVED_TREE = replace(MATCHED_TREE, most_children=10)
+"""Both programs serve no more tokens of a node."""
 
 
 class Paths:
@@ -17,7 +19,5 @@ class Paths:
         self._notes = notes
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((matched_tree(list_of_ranks(MOST_RANKS)),))
-        return Export(
-            as_json(rank_paths(choice.plan.tree)), choice.plan, (HEADS_NOTE, *self._notes)
-        )
+        plan = task.choose((SERVED_TREE,)).plan
+        return Export(as_json(rank_paths(plan.tree)), plan, (HEADS_NOTE, *self._notes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..documents.document import PlannerError
@@ -9,14 +11,14 @@ from ..documents.tree import Tree
 from ..estimates.step_costs import step_costs
 from .notations import HEADS_NOTE, as_flags, as_json
 from .task import Export, Task
-from .ways import MATCHED_CHAIN, matched_tree
+from .ways import MATCHED_CHAIN, MATCHED_TREE
 
 
 class Sglang:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((matched_tree(width=least_width),))
+        choice = task.choose((replace(MATCHED_TREE, width=least_width),))
         tree = choice.plan.tree
         width = least_width(tree)
         flags = {
@@ -26,14 +28,14 @@ class Sglang:
             "speculative-eagle-topk": width,
             "speculative-num-draft-tokens": tree.num_nodes,
         }
-        notes = list(task.lacking_draft("--speculative-draft-model-path"))
+        notes = task.lacking_draft("--speculative-draft-model-path")
         if width > 1:
             notes += [
                 "draft tokens include the root; trees need page size 1 on some attention backends",
                 "predicted is one tree of these numbers for all steps; SGLang chooses its nodes "
                 "anew in every step, by the draft's probabilities",
             ]
-        return Export(as_flags(flags), choice.plan, tuple(notes))
+        return Export(as_flags(flags), choice.plan, notes)
 
 
 class SglangAdaptive:

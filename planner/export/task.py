@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..documents.document import PlannerError
@@ -10,6 +10,7 @@ from ..documents.profile import Profile
 from ..documents.times import Costs
 from ..estimates.step_costs import step_costs
 from ..optimizer.choice import Question, rank_candidates
+from ..optimizer.grading import Candidate
 from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
@@ -27,7 +28,7 @@ class Export:
     plan: Plan | None
     """What the engine will do, as a plan of ours; with a prediction where one can be made.  None
     where nothing was planned."""
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     """What the file cannot say, and what one has to know to use it."""
 
 
@@ -42,12 +43,6 @@ class Choice:
     def num_tokens(self) -> int:
         """Drafted in a step, at most."""
         return self.plan.drafting.most_nodes - 1
-
-    @property
-    def tokens_per_ms(self) -> float:
-        """Speed, as predicted."""
-        predicted = self.plan.predicted
-        return predicted.tokens_per_step.value / predicted.step_ms.value if predicted else 0.0
 
     @property
     def unpredicted(self) -> Choice:
@@ -74,14 +69,14 @@ class Task:
             return made_from.draft.name
         return self.draft
 
-    def lacking_draft(self, key: str) -> tuple[str, ...]:
+    def lacking_draft(self, key: str) -> list[str]:
         """A note where there is no such name; `key` is what it would have stood under."""
         if self.draft_model is not None:
-            return ()
-        return (
+            return []
+        return [
             f"{key} is missing: the plan names no draft model that {self.engine} can load; "
-            "name one with --draft",
-        )
+            "name one with --draft"
+        ]
 
     @property
     def batch_size(self) -> int:
@@ -148,10 +143,12 @@ class Task:
                 f"expected {' or '.join(dict.fromkeys(map(self._verifier, ways)))}, by which "
                 f"{self.engine} verifies; profile again"
             )
-        choices = [self._best(way, batch_size) for way in known]
-        return max(choices, key=lambda choice: choice.tokens_per_ms)
+        timed = [(way, each) for way in known for each in self._timed(way, batch_size)]
+        way, best = max(timed, key=lambda pair: pair[1].tokens_per_ms)  # of equals the first
+        return Choice(way, self._plan(way, best.drafting, best.predicted))
 
-    def _best(self, way: Way, batch_size: int) -> Choice:
+    def _timed(self, way: Way, batch_size: int) -> Iterator[Candidate]:
+        """Not to speculate, and all of this way that could be timed."""
         assert self.profile is not None
         verifier = self._verifier(way)
         question = Question(
@@ -165,10 +162,11 @@ class Task:
         costs = step_costs(
             self.profile, verifier=verifier, batch_size=batch_size, context=self.context
         )
-        possible = (c for c in candidates if not c.speculates or way.takes(c.drafting))
-        timed = [each for each in (way.timed(c, costs) for c in possible) if each is not None]
-        best = max(timed, key=lambda each: each.tokens_per_ms)  # of equals the first
-        return Choice(way, self._plan(way, best.drafting, best.predicted))
+        for candidate in candidates:
+            if not candidate.speculates or way.takes(candidate.drafting):
+                timed = way.timed(candidate, costs)
+                if timed is not None:
+                    yield timed
 
     def _verifier(self, way: Way) -> str:
         return verifier_at(way.verifier, self.plan.sampling).name
@@ -181,9 +179,8 @@ class Task:
             replays = replays_of(self.profile, sampling, verifier)
             if replays is None or replays.num_texts < 2:
                 return False
-        return any(
-            (e.sampling, e.verifier) == (sampling, verifier) for e in self.profile.acceptance
-        )
+        known = [(each.sampling, each.verifier) for each in self.profile.acceptance]
+        return (sampling, verifier) in known
 
     def _as_it_is(self, ways: Sequence[Way]) -> Choice:
         drafting, verifier = self.plan.drafting, self.plan.verifier

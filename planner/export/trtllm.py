@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..documents.tree import Tree
 from .notations import HEADS_NOTE, Schedule, as_yaml, one_length, ranges
 from .task import Export, Task
-from .ways import MATCHED_CHAIN, matched_tree
+from .ways import MATCHED_CHAIN, MATCHED_TREE
 
 
 class TensorRT:
@@ -14,7 +16,7 @@ class TensorRT:
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
         most, lengths = choice.num_tokens, {}
-        notes = list(task.lacking_draft("speculative_model"))
+        notes = task.lacking_draft("speculative_model")
         if len(task.batch_sizes) > 1:
             schedule = task.schedule(choice.way)
             lengths = by_upper_bound(schedule)
@@ -30,14 +32,14 @@ class TensorRT:
             "draft_len_schedule": lengths,
             "speculative_model": task.draft_model,
         }
-        return Export(as_yaml({"speculative_config": config}), choice.plan, tuple(notes))
+        return Export(as_yaml({"speculative_config": config}), choice.plan, notes)
 
 
 class TensorRTTree:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((matched_tree(width=least_width),))
+        choice = task.choose((replace(MATCHED_TREE, width=least_width),))
         tree = choice.plan.tree
         config = {
             "decoding_type": "Eagle3",
@@ -53,7 +55,7 @@ class TensorRTTree:
             "predicted is one tree of these numbers for all steps; TensorRT-LLM chooses its nodes "
             "anew in every step; a draft model of its own drafts chains there: export to trtllm",
         ]
-        return Export(as_yaml({"speculative_config": config}), choice.plan, tuple(notes))
+        return Export(as_yaml({"speculative_config": config}), choice.plan, notes)
 
 
 def by_upper_bound(schedule: Schedule) -> dict[int, int]:

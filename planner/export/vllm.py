@@ -7,7 +7,7 @@ from typing import Any
 from ..documents.document import PlannerError
 from .notations import as_json, by_position, one_length, ranges, rank_paths
 from .task import Choice, Export, Task
-from .ways import DRAWN_CHAIN, MATCHED_CHAIN, Way, matched_tree
+from .ways import DRAWN_CHAIN, MATCHED_CHAIN, MATCHED_TREE, Way
 
 DRAFT_SAMPLING = {MATCHED_CHAIN: "greedy", DRAWN_CHAIN: "probabilistic"}
 
@@ -19,21 +19,21 @@ class Vllm:
         choice = task.choose(_ways(task))
         config = _config(task, choice) | {"rejection_sample_method": "standard"}
         schedule = task.schedule(choice.way) if len(task.batch_sizes) > 1 else []
-        notes = list(task.lacking_draft("model"))
+        notes = task.lacking_draft("model")
         if schedule:
             config["num_speculative_tokens"] = max(tokens for _, tokens in schedule)
             config["num_speculative_tokens_per_batch_size"] = ranges(schedule)
             notes.append("batches larger than any measured draft as the largest one does")
         else:
             notes.append(one_length(task.batch_size))
-        return Export(as_json(config), choice.plan, tuple(notes))
+        return Export(as_json(config), choice.plan, notes)
 
 
 class VllmTree:
     """A fixed tree, as versions up to 0.20.2 took it."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((matched_tree(),)).unpredicted
+        choice = task.choose((MATCHED_TREE,)).unpredicted
         paths = rank_paths(choice.plan.tree)
         config = _model(task) | {
             "num_speculative_tokens": len(paths),

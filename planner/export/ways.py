@@ -19,12 +19,21 @@ class Way:
 
     verifier: str
     solver: str
-    takes: Callable[[Drafting], bool]
-    """Can it draft like this?"""
-    grows: bool = False
-    """Are its trees decided on while they are drafted, so that recorded trees are needed?"""
+    kind: type[Drafting]
+    most_children: int | None = None
+    """Of a node; None: any number."""
     width: Callable[[Tree], int] | None = None
     """How many nodes each draft pass below the root expands, where that is not up to the tree."""
+
+    @property
+    def grows(self) -> bool:
+        """Are its trees decided on while they are drafted, so that recorded trees are needed?"""
+        return self.kind is not TreeDrafting
+
+    def takes(self, drafting: Drafting) -> bool:
+        """Can it draft like this?"""
+        few = self.most_children is None or drafting.most_children <= self.most_children
+        return isinstance(drafting, self.kind) and few
 
     def carries_out(self, drafting: Drafting, verifier: str, temperature: float) -> bool:
         """Is its verification the same as that of `verifier`, too?"""
@@ -56,44 +65,15 @@ class Way:
         )
 
 
-def is_chain(drafting: Drafting) -> bool:
-    """One token after the other, the same number in every step?"""
-    return isinstance(drafting, TreeDrafting) and drafting.most_children == 1
-
-
-def is_tree(drafting: Drafting) -> bool:
-    """The same tree in every step?"""
-    return isinstance(drafting, TreeDrafting)
-
-
-def is_confident(drafting: Drafting) -> bool:
-    """A chain that ends before a token that the draft is not sure of?"""
-    return isinstance(drafting, ConfidentDrafting)
-
-
-def is_assisted(drafting: Drafting) -> bool:
-    """The schedule of Hugging Face's assisted generation, its confidence left as it is?"""
-    return isinstance(drafting, DynamicDrafting)
-
-
-def list_of_ranks(most_ranks: int) -> Callable[[Drafting], bool]:
-    """The same tree in every step, of no more than so many children a node?"""
-    return lambda drafting: is_tree(drafting) and drafting.most_children <= most_ranks
-
-
-DRAWN_CHAIN = Way("chain", "chain", is_chain)
+DRAWN_CHAIN = Way("chain", "chain", TreeDrafting, most_children=1)
 """Drafted tokens are drawn from the draft's distribution, accepted with chance min(1, p / q)."""
-MATCHED_CHAIN = Way("topk", "chain", is_chain)
+MATCHED_CHAIN = Way("topk", "chain", TreeDrafting, most_children=1)
 """Drafted tokens are the draft's likeliest, accepted where the target's own draw is the same."""
-CONFIDENT_CHAIN = Way("topk", "confident", is_confident, grows=True)
+CONFIDENT_CHAIN = Way("topk", "confident", ConfidentDrafting)
 """The same, ended before a token that the draft is not sure of."""
-ASSISTED_CHAIN = Way("chain", "assisted-tuned", is_assisted, grows=True)
-"""A drawn chain, ended after a token that the draft is not sure of."""
-
-
-def matched_tree(
-    takes: Callable[[Drafting], bool] = is_tree, width: Callable[[Tree], int] | None = None
-) -> Way:
-    """A tree of the draft's likeliest tokens below each node, accepted where the target's own draw
-    is the same."""
-    return Way("topk", "fixed", takes, width=width)
+ASSISTED_CHAIN = Way("chain", "assisted-tuned", DynamicDrafting)
+"""A drawn chain, ended after a token that the draft is not sure of, as Hugging Face's assisted
+generation does."""
+MATCHED_TREE = Way("topk", "fixed", TreeDrafting)
+"""The draft's likeliest tokens below each node, accepted where the target's own draw is the same.
+"""
