@@ -43,9 +43,7 @@ class SglangAdaptive:
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
-        schedule = [(task.batch_size, choice.num_tokens)]
-        if task.profile is not None:
-            schedule = list(task.schedule(choice.way))
+        schedule = task.schedule(choice)
         config = {str(size): {"candidate_steps": [tokens]} for size, tokens in schedule}
         notes = (
             HEADS_NOTE,

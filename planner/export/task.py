@@ -97,17 +97,6 @@ class Task:
     def _costs(self) -> Sequence[Costs]:
         return self.profile.costs if self.profile else []
 
-    @property
-    def batch_sizes(self) -> list[int]:
-        """The plan's own, and all others that were measured around its context."""
-        context = self.context or 0
-        found = {self.batch_size}
-        for size in {each.batch_size for each in self._costs}:
-            contexts = [each.context for each in self._costs if each.batch_size == size]
-            if min(contexts) <= context <= max(contexts):
-                found.add(size)
-        return sorted(found)
-
     def choose(self, ways: Sequence[Way]) -> Choice:
         """The fastest plan that can be carried out in one of these ways; without a profile, the
         plan as it is.
@@ -124,9 +113,15 @@ class Task:
             )
         return choice
 
-    def schedule(self, way: Way) -> Schedule:
-        """(batch size, tokens to draft) for each of `batch_sizes`; 0: none."""
-        return [(size, self.best([way], size).num_tokens) for size in self.batch_sizes]
+    def schedule(self, choice: Choice) -> Schedule:
+        """(batch size, tokens to draft) for the plan's own, by `choice`, and all others that were
+        measured around its context, in the same way; 0: none."""
+        context, choices = self.context or 0, {self.batch_size: choice}
+        for size in {each.batch_size for each in self._costs} - {self.batch_size}:
+            contexts = [each.context for each in self._costs if each.batch_size == size]
+            if min(contexts) <= context <= max(contexts):
+                choices[size] = self.best([choice.way], size)
+        return [(size, choices[size].num_tokens) for size in sorted(choices)]
 
     def best(self, ways: Sequence[Way], batch_size: int) -> Choice:
         """The fastest plan of these ways under the profile's times and acceptance, which may be not

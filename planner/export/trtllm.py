@@ -15,10 +15,9 @@ class TensorRT:
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
-        most, lengths = choice.num_tokens, {}
+        most, lengths, schedule = choice.num_tokens, {}, task.schedule(choice)
         notes = task.lacking_draft("speculative_model")
-        if len(task.batch_sizes) > 1:
-            schedule = task.schedule(choice.way)
+        if len(schedule) > 1:
             lengths = by_upper_bound(schedule)
             most = max(lengths.values())
             notes.append("batches larger than any measured do not draft")

@@ -18,9 +18,9 @@ class Vllm:
     def export(self, task: Task) -> Export:
         choice = task.choose(_ways(task))
         config = _config(task, choice) | {"rejection_sample_method": "standard"}
-        schedule = task.schedule(choice.way) if len(task.batch_sizes) > 1 else []
+        schedule = task.schedule(choice)
         notes = task.lacking_draft("model")
-        if schedule:
+        if len(schedule) > 1:
             config["num_speculative_tokens"] = max(tokens for _, tokens in schedule)
             config["num_speculative_tokens_per_batch_size"] = ranges(schedule)
             notes.append("batches larger than any measured draft as the largest one does")
