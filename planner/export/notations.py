@@ -26,25 +26,27 @@ def one_length(batch_size: int) -> str:
 
 
 def as_json(content: Mapping[str, Any] | Sequence[Any]) -> str:
-    """On one line, so that it can stand in a shell's quotes."""
-    return json.dumps(content) + "\n"
+    """On one line, so that it can stand in a shell's quotes, without settings that are None."""
+    filled = _filled(content) if isinstance(content, Mapping) else content
+    return json.dumps(filled) + "\n"
 
 
 def as_yaml(content: Mapping[str, Mapping[str, Any]]) -> str:
     """Sections of settings, in their order, without those that are empty or None."""
     import yaml  # type: ignore[import-untyped]
 
-    filled = {
-        name: {key: value for key, value in section.items() if value not in (None, {})}
-        for name, section in content.items()
-    }
+    filled = {name: _filled(section) for name, section in content.items()}
     return str(yaml.safe_dump(filled, sort_keys=False))
 
 
 def as_flags(flags: Mapping[str, str | int | float | None]) -> str:
     """`--name value ...` on one line, as a shell reads it, without those that are None."""
-    given = (f"--{name} {quote(str(value))}" for name, value in flags.items() if value is not None)
+    given = (f"--{name} {quote(str(value))}" for name, value in _filled(flags).items())
     return " ".join(given) + "\n"
+
+
+def _filled(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value not in (None, {})}
 
 
 def ranges(schedule: Schedule) -> list[tuple[int, int, int]]:

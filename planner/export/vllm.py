@@ -9,15 +9,13 @@ from .notations import as_json, by_position, one_length, ranges, rank_paths
 from .task import Choice, Export, Task
 from .ways import DRAWN_CHAIN, MATCHED_CHAIN, MATCHED_TREE, Way
 
-DRAFT_SAMPLING = {MATCHED_CHAIN: "greedy", DRAWN_CHAIN: "probabilistic"}
-
 
 class Vllm:
     """A chain, shorter in larger batches where these were measured."""
 
     def export(self, task: Task) -> Export:
         choice = task.choose(_ways(task))
-        config = _config(task, choice) | {"rejection_sample_method": "standard"}
+        config = _config(task, choice, "standard")
         schedule = task.schedule(choice)
         notes = task.lacking_draft("model")
         if len(schedule) > 1:
@@ -35,7 +33,9 @@ class VllmTree:
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_TREE,)).unpredicted
         paths = rank_paths(choice.plan.tree)
-        config = _model(task) | {
+        config = {
+            "method": "draft_model",
+            "model": task.draft_model,
             "num_speculative_tokens": len(paths),
             "speculative_token_tree": str(paths),
         }
@@ -59,10 +59,7 @@ class Synthetic:
                 "the profile that it was made from"
             )
         rates = [round(rate, 4) for rate in by_position(predicted.reach, tree.depths)]
-        config = _config(task, choice) | {
-            "rejection_sample_method": "synthetic",
-            "synthetic_acceptance_rates": rates,
-        }
+        config = _config(task, choice, "synthetic") | {"synthetic_acceptance_rates": rates}
         flag = "--spec-synth-rates " + ",".join(f"{rate:g}" for rate in rates)
         notes = (
             *task.lacking_draft("model"),
@@ -80,13 +77,11 @@ def _ways(task: Task) -> tuple[Way, ...]:
     return (MATCHED_CHAIN,) if cut else (MATCHED_CHAIN, DRAWN_CHAIN)
 
 
-def _config(task: Task, choice: Choice) -> dict[str, Any]:
-    return _model(task) | {
+def _config(task: Task, choice: Choice, rejection: str) -> dict[str, Any]:
+    return {
+        "method": "draft_model",
+        "model": task.draft_model,
         "num_speculative_tokens": choice.num_tokens,
-        "draft_sample_method": DRAFT_SAMPLING[choice.way],
+        "draft_sample_method": "greedy" if choice.way == MATCHED_CHAIN else "probabilistic",
+        "rejection_sample_method": rejection,
     }
-
-
-def _model(task: Task) -> dict[str, Any]:
-    model = task.draft_model
-    return {"method": "draft_model"} | ({} if model is None else {"model": model})
