@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
-from planner.documents.document import write_atomically
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
 from planner.optimizer.choice import Question, rank_candidates
 from planner.optimizer.grading import Candidate
 from planner.optimizer.solvers.specdecpp import SCORES
-from planner.plans.plan import Plan, Predicted
+from planner.plans.plan import Plan
 from planner.policies import Drafting, DynamicDrafting, ThresholdDrafting, TreeDrafting
 from planner.verifiers import GREEDY_VERIFIER
 from profiler import ScoringHead, discard_pieces
 from profiler.head_making import HeadSettings, make_head
-from runtime import Decoder
 from runtime.embedded import load_prompts
 from runtime.heads import file_sha256, load_head, save_head
-from runtime.language_model import LanguageModel
 from runtime.pair import Pair
 
+from .contests import OFTEN, TEMPERATURES, Profiling, draft_of, one_thread, profiles_of, target_of
+from .decoding import decoder_of, log_error
+from .outputs import processes
 from .race import Lap, Race
-from .regret_times import (
-    OFTEN,
-    TEMPERATURES,
-    Profiling,
-    draft_of,
-    one_thread,
-    profiles_of,
-    target_of,
-)
-from .truth import log_error
 
 THRESHOLDS = (0.2, 0.4, 0.6, 0.8, 0.95)
 THEIRS = DynamicDrafting(max_depth=20, num_tokens=20, schedule="constant", confidence=0.4)
@@ -66,55 +51,14 @@ class TimedEntrant:
     shape: str
     temperature: float
     entrant: Entrant
-    step_ms: float
-    passes: float
-    """Draft passes of a step there."""
-    nodes: float
-    """Verified in a step there, root included."""
-    pass_ms: float
-    """What a draft pass more adds to a step."""
-    node_ms: float
-    """What a node more adds."""
-    autoregressive_ms: float
-    """Of a token of the target alone, in the same run."""
-    influence: tuple[float, ...]
-    """By how much each prompt moves ln(step_ms), its draft passes and nodes being what they are."""
-    autoregressive_influence: tuple[float, ...]
-
-    def step_with(self, passes: float, nodes: float) -> float:
-        """Milliseconds of a step on other texts, where it takes so many draft passes and nodes."""
-        more = self.pass_ms * (passes - self.passes) + self.node_ms * (nodes - self.nodes)
-        return self.step_ms + more
+    lap: Lap
+    alone: Lap
+    """The target alone, in the same run."""
 
     @property
     def error(self) -> float:
         """Standard error of the logarithm of the ratio of the two times, over prompts."""
-        return log_error(np.subtract(self.influence, self.autoregressive_influence))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape,
-            "temperature": self.temperature,
-            "name": self.entrant.name,
-            "plan": self.entrant.plan.model_dump(mode="json"),
-            "tuned": self.entrant.tuned,
-            "step_ms": self.step_ms,
-            "passes": self.passes,
-            "nodes": self.nodes,
-            "pass_ms": self.pass_ms,
-            "node_ms": self.node_ms,
-            "autoregressive_ms": self.autoregressive_ms,
-            "influence": self.influence,
-            "autoregressive_influence": self.autoregressive_influence,
-        }
-
-    @classmethod
-    def of_json(cls, content: dict[str, Any]) -> TimedEntrant:
-        plan = Plan.parse(content.pop("plan"), "times kept")
-        entrant = Entrant(content.pop("name"), plan, content.pop("tuned"))
-        for name in ("influence", "autoregressive_influence"):
-            content[name] = tuple(content[name])
-        return cls(entrant=entrant, **content)
+        return log_error(self.lap.influence - self.alone.influence)
 
 
 @dataclass(frozen=True)
@@ -135,47 +79,54 @@ class Effort:
 def times_of(
     pair: str, shapes: Sequence[str], temperatures: Sequence[float], effort: Effort, folder: Path
 ) -> list[TimedEntrant]:
-    """All entrants of one pair, timed.
-
-    folder  heads, profiles and times are kept there: called again, it continues with what it has
-    """
-    kept = folder / f"{pair}.times"
-    if kept.exists():
-        return [TimedEntrant.of_json(each) for each in json.loads(kept.read_text())]
-    draft, small = draft_of(pair), target_of("")
+    """All entrants of one pair, timed; heads and profiles are kept in `folder`."""
     heads = {
-        Sampling(temperature=temperature): head_of_pair(pair, small, draft, temperature, folder)
+        Sampling(temperature=temperature): head_of_pair(pair, temperature, folder)
         for temperature in TEMPERATURES
     }
-    targets = {shape: target_of(shape) for shape in shapes}
     places = profiles_of(pair, shapes, effort.profiling, folder, heads)
     contests = list(product(shapes, temperatures))
-    with ProcessPoolExecutor(effort.jobs, mp_context=get_context("spawn")) as pool:
-        asked = [(places[shape], temperature) for shape, temperature in contests]
-        found = list(pool.map(entrants, *zip(*asked, strict=True)))
+    with processes(effort.jobs) as pool:
+        running = [pool.submit(entrants, places[shape], t) for shape, t in contests]
+        found = [each.result() for each in running]
     with one_thread():
         races = [
-            race_of((targets[shape], draft), shape, temperature, each, effort, folder)
-            for (shape, temperature), each in zip(contests, found, strict=True)
+            race_of(pair, shape, [entrant.plan for entrant in each], effort, folder)
+            for (shape, _), each in zip(contests, found, strict=True)
         ]
         for _ in range(effort.num_rounds):
-            for index in tqdm(range(effort.num_prompts), desc=f"steps, {pair}"):
-                for race in races:
-                    race.turn(index)
-    done = [each for race in races for each in race.timed()]
-    write_atomically(kept, json.dumps([each.to_json() for each in done]) + "\n")
+            for turn in tqdm(range(effort.num_prompts), desc=f"steps, {pair}"):
+                for (shape, _), race in zip(contests, races, strict=True):
+                    often = OFTEN.get(shape, 1)
+                    for index in range(turn * often, (turn + 1) * often):
+                        race.decode(index)
+    done = []
+    for contest, each, race in zip(contests, found, races, strict=True):
+        *laps, alone = race.laps()
+        done += [
+            TimedEntrant(*contest, entrant, lap, alone)
+            for entrant, lap in zip(each, laps, strict=True)
+        ]
     return done
 
 
-def head_of_pair(
-    pair: str, target: LanguageModel, draft: LanguageModel, temperature: float, folder: Path
-) -> ScoringHead:
+def race_of(pair: str, shape: str, plans: Sequence[Plan], effort: Effort, folder: Path) -> Race:
+    """The race of these plans, and of the target alone, which comes last, at its start."""
+    alone = TreeDrafting(parents=[-1])
+    last = Plan(drafting=alone, verifier=plans[0].verifier, sampling=plans[0].sampling)
+    target, draft = target_of(shape), draft_of(pair)
+    decoders = [decoder_of(plan, target, draft, folder) for plan in (*plans, last)]
+    prompts = load_prompts("evaluation")[: effort.num_prompts * OFTEN.get(shape, 1)]
+    return Race(decoders, prompts, effort.num_tokens)
+
+
+def head_of_pair(pair: str, temperature: float, folder: Path) -> ScoringHead:
     """A head trained on the profiling prompts, with all settings as they come."""
-    path = folder / f"{pair}-{temperature:g}.safetensors"
+    path, draft = folder / f"{pair}-{temperature:g}.safetensors", draft_of(pair)
     sampling = Sampling(temperature=temperature)
     if not path.exists():
-        prompts = load_prompts("profile")
-        head, card = make_head(Pair(target, draft), prompts, HeadSettings(sampling), output=path)
+        models, prompts = Pair(target_of(), draft), load_prompts("profile")
+        head, card = make_head(models, prompts, HeadSettings(sampling), output=path)
         save_head(head, card, path)
         discard_pieces(path)
     file = HeadFile(file=path.name, sha256=file_sha256(path))
@@ -206,94 +157,22 @@ def best_of(ranking: Sequence[Candidate], name: str) -> Candidate | None:
 def entrants(profile: Path, temperature: float) -> list[Entrant]:
     """Everything that takes part at one temperature."""
     sampling = Sampling(temperature=temperature)
-
-    def plan(verifier: str, drafting: Drafting, predicted: Predicted | None = None) -> Plan:
-        return Plan(drafting=drafting, verifier=verifier, sampling=sampling, predicted=predicted)
-
     facts = Profile.load(profile)
     ranking = rank_candidates(facts, Question(sampling=facts.sampling_at(temperature)))
-    chosen = {name: best_of(ranking, name) for name in SOLVED}
-    found = [
-        Entrant(name, plan(candidate.verifier, candidate.drafting, candidate.predicted))
-        for name, candidate in chosen.items()
-        if candidate is not None
-    ]
+    found = []
+    for name in SOLVED:
+        best = best_of(ranking, name)
+        if best is not None:
+            plan = Plan(
+                drafting=best.drafting, verifier=best.verifier, sampling=sampling,
+                predicted=best.predicted,
+            )  # fmt: skip
+            found.append(Entrant(name, plan))
     verifier = "rrsw" if temperature else GREEDY_VERIFIER
-    found += [
-        Entrant(
-            "dyspec, threshold, best of a grid",
-            plan(
-                verifier,
-                ThresholdDrafting(threshold=value, num_nodes=64, max_depth=20, max_children=8),
-            ),
-            tuned=True,
-        )
-        for value in THRESHOLDS
-    ]
-    found.append(Entrant("assisted, as it comes", plan("chain", THEIRS)))
-    return found
-
-
-@dataclass(frozen=True)
-class EntrantRace:
-    """All entrants at one shape and temperature, and the target alone, which comes last."""
-
-    shape: str
-    temperature: float
-    found: Sequence[Entrant]
-    race: Race
-    often: int
-    """Prompts in a turn."""
-
-    def turn(self, number: int) -> None:
-        """The next prompt, or the next few."""
-        for index in range(number * self.often, (number + 1) * self.often):
-            self.race.decode(index)
-
-    def timed(self) -> list[TimedEntrant]:
-        """Mean times of a step."""
-        *laps, alone = self.race.laps()
-        alone_ms = float(alone.ms.sum() / alone.steps.sum())
-        return [
-            TimedEntrant(
-                self.shape, self.temperature, entrant, float(lap.ms.sum() / lap.steps.sum()),
-                float(lap.passes.sum() / lap.steps.sum()), float(lap.nodes.sum() / lap.steps.sum()),
-                lap.pass_ms, lap.node_ms, alone_ms, influence_of(lap), influence_of(alone),
-            )
-            for entrant, lap in zip(self.found, laps, strict=True)
-        ]  # fmt: skip
-
-
-def influence_of(lap: Lap) -> tuple[float, ...]:
-    """Shares by which prompts move ln(mean time of a step), their passes and nodes left out."""
-    rest = lap.ms - lap.pass_ms * lap.passes - lap.node_ms * lap.nodes
-    moved = rest - lap.steps * rest.sum() / lap.steps.sum()
-    return tuple((moved / lap.ms.sum()).tolist())
-
-
-def race_of(
-    models: tuple[LanguageModel, LanguageModel],
-    shape: str,
-    temperature: float,
-    found: Sequence[Entrant],
-    effort: Effort,
-    folder: Path,
-) -> EntrantRace:
-    """The race of these entrants, decoding by `models` (target, draft), at its start."""
-    often = OFTEN.get(shape, 1)
-    alone = Plan(
-        drafting=TreeDrafting(parents=[-1]), verifier=found[0].plan.verifier,
-        sampling=Sampling(temperature=temperature),
-    )  # fmt: skip
-    plans = [*(each.plan for each in found), alone]
-    decoders = [decoder_of(plan, *models, folder) for plan in plans]
-    prompts = load_prompts("evaluation")[: effort.num_prompts * often]
-    race = Race(decoders, prompts, effort.num_tokens)
-    return EntrantRace(shape, temperature, found, race, often)
-
-
-def decoder_of(plan: Plan, target: LanguageModel, draft: LanguageModel, folder: Path) -> Decoder:
-    """The plan's decoder; its head lies in `folder`."""
-    path = folder / f"{plan.fingerprint()[:16]}.json"  # one each: other processes save theirs
-    plan.save(path)
-    return Decoder.from_plan(path, target, draft, timed=False)
+    limits = {"num_nodes": 64, "max_depth": 20, "max_children": 8}
+    for value in THRESHOLDS:
+        drafting = ThresholdDrafting(threshold=value, **limits)
+        plan = Plan(drafting=drafting, verifier=verifier, sampling=sampling)
+        found.append(Entrant("dyspec, threshold, best of a grid", plan, tuned=True))
+    theirs = Plan(drafting=THEIRS, verifier="chain", sampling=sampling)
+    return [*found, Entrant("assisted, as it comes", theirs)]

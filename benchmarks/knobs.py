@@ -12,14 +12,10 @@ very prompts by which it is compared, which nobody who tunes can know.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby, product
-from multiprocessing import get_context
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -33,19 +29,9 @@ from planner.policies import Drafting
 from planner.replay.replays import Played, Replays, replays_of
 from runtime.embedded import load_prompts
 
+from .contests import TEMPERATURES, Profiling, add_contests, contests_of, facts_of, profiles_of
 from .growing_times import best_of
-from .marks import add_outputs, folder_beside, publish
-from .regret_times import (
-    TEMPERATURES,
-    Profiling,
-    add_contests,
-    contests_of,
-    draft_of,
-    facts_of,
-    kept_facts,
-    profiles_of,
-    target_of,
-)
+from .outputs import ContestRow, contest_table, folder_beside, parser_of, processes, publish
 
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 12, 20)
 KNOBS: dict[str, dict[str, Sequence[float]]] = {
@@ -82,12 +68,9 @@ def grid_around(planned: Drafting, policy: str) -> list[Drafting]:
 
 
 @dataclass(frozen=True)
-class KnobsRow:
+class KnobsRow(ContestRow):
     """One policy at one pair, shape and temperature."""
 
-    pair: str
-    shape: str
-    temperature: float
     policy: str
     planned: str
     """The settings."""
@@ -108,17 +91,8 @@ class KnobsRow:
 
 def table(rows: Sequence[KnobsRow]) -> str:
     """All rows, in Markdown, and what they say."""
-    policies = list(dict.fromkeys(row.policy for row in rows))
-    head = " | ".join(["pair", "shape", "T", *policies])
-    lines = [f"| {head} |", "|---" * (3 + len(policies)) + "|"]
-    for place, group in groupby(rows, lambda row: (row.pair, row.shape, row.temperature)):
-        cells = {row.policy: row.cell for row in group}
-        pair, shape, temperature = place
-        words = [pair, shape or "as it is", f"{temperature:g}"]
-        words += [cells.get(policy, "–") for policy in policies]
-        lines.append("| " + " | ".join(words) + " |")
-    lines.append("")
-    for policy in policies:
+    lines = [contest_table(rows, lambda row: row.policy, lambda row, _: row.cell), ""]
+    for policy in dict.fromkeys(row.policy for row in rows):
         gains = [row.over_tuned for row in rows if row.policy == policy]
         luck = [row.over_best for row in rows if row.policy == policy]
         near = sum(each >= -0.01 for each in gains)
@@ -128,11 +102,6 @@ def table(rows: Sequence[KnobsRow]) -> str:
             f"hindsight on average {np.mean(luck):+.1%}, worst {min(luck):+.1%}."
         )
     return "\n".join(lines)
-
-
-def rows_of_json(content: list[dict[str, Any]]) -> list[KnobsRow]:
-    """The rows of a saved run."""
-    return [KnobsRow(**row) for row in content]
 
 
 def rows_of(contest: tuple[str, str, float], place: Path, other: Path) -> list[KnobsRow]:
@@ -189,31 +158,21 @@ def rates(played: Played) -> np.ndarray:
     return played.samples() / played.step_samples()
 
 
-def others_of(pair: str, profiling: Profiling, folder: Path) -> Path:
-    """The file of a profile of other prompts; measured where it is not there yet."""
-    place = folder / f"{pair}-others.json"
-    kept_facts(
-        place,
-        lambda: facts_of(
-            target_of(""), draft_of(pair), profiling.num_tokens,
-            prompts="evaluation", num_prompts=profiling.num_prompts,
-        ),
-    )  # fmt: skip
-    return place
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_outputs(parser)
+    parser = parser_of(
+        __doc__,
+        {
+            "repeats": (12, "of every profiled time"),
+            "num-prompts": (256, "to profile, and to compare"),
+            "num-profiled": (128, "tokens a prompt"),
+            "jobs": (2, "processes that plan and play"),
+        },
+    )
     add_contests(parser)
-    parser.add_argument("--repeats", type=int, default=12, help="of every profiled time")
-    parser.add_argument("--num-prompts", type=int, default=256, help="to profile, and to compare")
-    parser.add_argument("--num-profiled", type=int, default=128, help="tokens a prompt")
     parser.add_argument(
         "--profiles", type=Path, metavar="FOLDER",
         help="where another benchmark keeps its profiles, to be used instead of new ones",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=2, help="processes that plan and play")
     parser.add_argument("--profiles-only", action="store_true", help="stop when these are measured")
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
@@ -226,21 +185,21 @@ def main() -> None:
         measured = {
             pair: (
                 profiles_of(pair, shapes, profiling, arguments.profiles or folder),
-                others_of(pair, profiling, folder),
+                facts_of(pair, profiling, folder, prompts="evaluation"),
             )
             for pair in pairs
-        }  # fmt: skip
+        }
         if arguments.profiles_only:
             return
-        with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        with processes(arguments.jobs) as pool:
             running = [
                 pool.submit(rows_of, (pair, shape, temperature), places[shape], other)
                 for pair, (places, other) in measured.items()
                 for shape, temperature in product(shapes, TEMPERATURES)
             ]
             rows = [row for each in tqdm(running, "settings") for row in each.result()]
-    print(table(rows))
-    publish(rows, table(rows), "knobs", arguments.output, arguments.page)
+        print(table(rows))
+        publish(rows, table(rows), "knobs", arguments.output, arguments.page)
 
 
 if __name__ == "__main__":

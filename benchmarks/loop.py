@@ -24,7 +24,7 @@ from runtime.embedded import load_prompts
 from runtime.randomness import seeded_source
 from runtime.session import Session, StepRecord
 
-from .regret_times import SHAPES, draft_of, target_of
+from .contests import SHAPES, draft_of, target_of
 
 DEPTH, CHILDREN = 20, 8
 PHASES = ("nodes", "passes", "draft", "grow", "verify", "accept", "step", "share")

@@ -9,7 +9,6 @@ medians are reported: a busy machine slows both.  Prints a Markdown table; `-o` 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -35,7 +34,7 @@ from planner.verifiers.transport_lp import best_transport, joint_law
 from profiler.times.cost_grid import typical_tree
 from tree_kernels.host.ordering import pack_ancestors, reorder
 
-from .marks import add_outputs, replace_marked
+from .outputs import parser_of, replace_marked
 from .side_by_side import SideBySide, duration, medians_ms, progress, same, table
 
 ROOT = Path(__file__).parent.parent
@@ -362,8 +361,7 @@ def long_chains() -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_outputs(parser)
+    parser = parser_of(__doc__, {})
     parser.add_argument(
         "--whole", action="store_true",
         help=f"also run the plain transcription at n = {WHOLE_SIZE}: minutes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from time import perf_counter
@@ -12,6 +12,8 @@ import numpy as np
 
 from runtime import VERIFIERS, Decoder, Session
 from runtime.randomness import seeded_source
+
+from .decoding import ByPrompt, Steps
 
 DISTURBED = 1.5
 """A step that took so many times the median of its kind was disturbed from outside."""
@@ -30,15 +32,10 @@ class StepTime:
 
 
 @dataclass(frozen=True)
-class Lap:
-    """Counts and times of one plan's steps: float64 [prompts] each."""
+class Lap(Steps):
+    """The steps of one plan, and their times."""
 
-    steps: np.ndarray
-    passes: np.ndarray
-    """Of the draft."""
-    nodes: np.ndarray
-    """Verified, roots included."""
-    ms: np.ndarray
+    ms: ByPrompt
     """Of all steps; the shortest where a prompt was decoded repeatedly: what disturbs only ever
     adds to it."""
     pass_ms: float
@@ -46,6 +43,24 @@ class Lap:
     where all have as many)."""
     node_ms: float
     """The same for one more node."""
+
+    @property
+    def step_ms(self) -> float:
+        """Mean time of a step."""
+        return float(self.ms.sum() / self.steps.sum())
+
+    def step_on(self, texts: Steps) -> float:
+        """Mean time of a step on other texts, where it takes other passes and nodes."""
+        passes = texts.passes_per_step - self.passes_per_step
+        nodes = texts.nodes_per_step - self.nodes_per_step
+        return self.step_ms + self.pass_ms * passes + self.node_ms * nodes
+
+    @property
+    def influence(self) -> np.ndarray:
+        """float64 [prompts]: by how much each moves ln(step_ms), its draft passes and nodes being
+        what they are; they sum to 0."""
+        rest = self.ms - self.pass_ms * self.passes - self.node_ms * self.nodes
+        return (rest - self.steps * rest.sum() / self.steps.sum()) / self.ms.sum()
 
 
 class Race:
@@ -68,17 +83,20 @@ class Race:
 
     def decode(self, index: int) -> None:
         """One prompt, by all."""
-        texts = [
-            _Text(decoder, self._prompts[index], self._num_tokens, index)
-            for decoder in self._decoders
-        ]
-        running = list(range(len(texts)))
+        taken: list[list[StepTime]] = [[] for _ in self._decoders]
+        running = {
+            place: _steps_of(decoder, self._prompts[index], self._num_tokens, index)
+            for place, decoder in enumerate(self._decoders)
+        }
         while running:
-            for place in self._order.permutation(running):
-                texts[place].step()
-            running = [place for place in running if not texts[place].ended]
-        for taken, text in zip(self._taken, texts, strict=True):
-            taken[index].append(text.times)
+            for place in self._order.permutation(list(running)):
+                step = next(running[place], None)
+                if step is None:
+                    del running[place]
+                else:
+                    taken[place].append(step)
+        for rounds, steps in zip(self._taken, taken, strict=True):
+            rounds[index].append(steps)
 
     def laps(self) -> list[Lap]:
         """The lap of each of the decoders, all prompts having been decoded as often."""
@@ -120,37 +138,30 @@ def _lap_of(taken: Sequence[Sequence[Sequence[StepTime]]]) -> Lap:
         np.array([len(text) for text in first], float),
         np.array([sum(step.passes for step in text) for text in first], float),
         np.array([sum(step.nodes for step in text) for text in first], float),
-        np.array(shortest), pass_ms, node_ms,
+        np.array(shortest),
+        pass_ms,
+        node_ms,
+    )
+
+
+def _steps_of(
+    decoder: Decoder, prompt: Sequence[int], num_tokens: int, seed: int
+) -> Iterator[StepTime]:
+    """The steps of one text, each taken when it is asked for."""
+    policy, stop = decoder.plan.policy(), set(decoder.target.stop_tokens)
+    session = Session(
+        decoder.target, decoder.draft,
+        verifier=VERIFIERS[decoder.plan.verifier],
+        sampling=decoder.plan.sampling,
+        rng=seeded_source(seed, decoder.target.device),
+        capacity=len(prompt) + num_tokens + policy.num_nodes,
+        score=decoder.score,
+        timed=False,
     )  # fmt: skip
-
-
-class _Text:
-    """One prompt under way."""
-
-    def __init__(self, decoder: Decoder, prompt: Sequence[int], num_tokens: int, seed: int) -> None:
-        self.times: list[StepTime] = []
-        self._left, self._stop = num_tokens, set(decoder.target.stop_tokens)
-        self._policy = decoder.plan.policy()
-        self._session = Session(
-            decoder.target, decoder.draft,
-            verifier=VERIFIERS[decoder.plan.verifier],
-            sampling=decoder.plan.sampling,
-            rng=seeded_source(seed, decoder.target.device),
-            capacity=len(prompt) + num_tokens + self._policy.num_nodes,
-            score=decoder.score,
-            timed=False,
-        )  # fmt: skip
-        self._session.prefill(prompt)
-
-    @property
-    def ended(self) -> bool:
-        return self._left < 1
-
-    def step(self) -> None:
+    session.prefill(prompt)
+    left = num_tokens
+    while left > 0:
         start = perf_counter()
-        done = self._session.step(self._policy, max_tokens=self._left)
-        ms = 1e3 * (perf_counter() - start)
-        self.times.append(StepTime(len(done.widths), done.num_nodes, ms))
-        self._left -= len(done.tokens)
-        if self._stop.intersection(done.tokens):
-            self._left = 0
+        done = session.step(policy, max_tokens=left)
+        yield StepTime(len(done.widths), done.num_nodes, 1e3 * (perf_counter() - start))
+        left = 0 if stop.intersection(done.tokens) else left - len(done.tokens)

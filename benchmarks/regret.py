@@ -14,53 +14,39 @@ and by step times of the two taken anew.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from itertools import product
-from multiprocessing import get_context
+from functools import partial
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from profiler import discard_pieces
+from .contests import TEMPERATURES, Profiling, add_contests, contests_of, draft_of, target_of
+from .decoding import Counting, Ratio, counted, log_error
+from .outputs import ContestRow, folder_beside, kept, markdown, parser_of, processes, publish
+from .regret_times import StepClock, TimedChoices, TreeChoice, lower_quartile, take_turns, times_of
 
-from .marks import add_outputs, publish
-from .regret_times import (
-    TEMPERATURES,
-    StepClock,
-    TimedChoices,
-    TreeChoice,
-    add_contests,
-    contests_of,
-    draft_of,
-    lower_quartile,
-    one_thread,
-    take_turns,
-    target_of,
-    times_file,
-    times_of,
-)
-from .truth import Ratio, Texts, TruthCase, decoded, log_error
-
+Stage = tuple[int, int]
+"""Tokens per prompt, and the seed."""
 KEPT = 4
-FIRST, SECOND, THIRD = 24, 64, 128
-"""Tokens per prompt with which the grid is thinned, the winner picked, and the two compared."""
+FIRST, SECOND, THIRD = (24, 201), (64, 301), (128, 401)
+"""Stages in which the grid is thinned, the winner picked, and the two compared."""
 FINAL_REPEATS = 160
 """Steps of the two, and of the target alone, that are timed at the end."""
+HEAD = (
+    "pair", "shape", "T", "chosen plan", "speedup predicted", "measured", "best of the grid",
+    "measured", "regret", "plans",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class RegretRow:
+class RegretRow(ContestRow):
     """One pair, shape and temperature."""
 
-    pair: str
-    shape: str
-    temperature: float
     chosen: str
     predicted_speedup: float
     chosen_speedup: float
@@ -72,57 +58,22 @@ class RegretRow:
     """Standard error of it, from the prompts and from the repeated times."""
     num_plans: int
 
-    def markdown(self) -> str:
+    @property
+    def words(self) -> list[str]:
         error = f" ± {self.regret_error:.1%}" if self.regret_error else ""
-        return (
-            f"| {self.pair} | {self.shape or 'as it is'} | {self.temperature:g} | {self.chosen} | "
-            f"{self.predicted_speedup:.2f} | {self.chosen_speedup:.2f} | {self.best} | "
-            f"{self.best_speedup:.2f} | {self.regret:+.1%}{error} | {self.num_plans} |"
-        )
-
-
-HEADER = (
-    "| pair | shape | T | chosen plan | speedup predicted | measured | best of the grid | "
-    "measured | regret | plans |\n|---|---|---|---|---|---|---|---|---|---|"
-)
+        return [
+            *self.contest, self.chosen, f"{self.predicted_speedup:.2f}",
+            f"{self.chosen_speedup:.2f}", self.best, f"{self.best_speedup:.2f}",
+            f"{self.regret:+.1%}{error}", str(self.num_plans),
+        ]  # fmt: skip
 
 
 def table(rows: Sequence[RegretRow]) -> str:
     """All rows, in Markdown."""
-    return "\n".join([HEADER, *(row.markdown() for row in rows)])
+    return markdown(HEAD, [row.words for row in rows])
 
 
-def rows_of_json(content: list[dict[str, Any]]) -> list[RegretRow]:
-    """The rows of a saved run."""
-    return [RegretRow(**row) for row in content]
-
-
-class ChoiceDecoder:
-    """Decodes choices of one pair and temperature, each setting once."""
-
-    def __init__(
-        self, pool: ProcessPoolExecutor, pair: str, temperature: float, output: Path | None
-    ) -> None:
-        self._pool, self._pair, self._temperature = pool, pair, temperature
-        self._output = output
-
-    def tokens(
-        self, choices: Sequence[TreeChoice], num_tokens: int, seed: int
-    ) -> dict[TreeChoice, Ratio]:
-        """Tokens per step of each over the evaluation prompts."""
-        running = [
-            self._pool.submit(
-                decoded,
-                TruthCase(self._pair, self._temperature, choice.verifier, choice.tree.num_nodes),
-                choice.tree.parents.tolist(),
-                Texts(num_tokens, seed=seed, retrace=False),
-                self._output,
-            )
-            for choice in choices
-        ]
-        title = f"{self._pair}, T={self._temperature:g}, {num_tokens} tokens a prompt"
-        done = [each.result().measured for each in tqdm(running, desc=title)]
-        return dict(zip(choices, done, strict=True))
+Tokens = dict[TreeChoice, Ratio]
 
 
 @dataclass(frozen=True)
@@ -131,7 +82,7 @@ class Final:
 
     timed: TimedChoices
     best: TreeChoice
-    tokens: dict[TreeChoice, Ratio]
+    tokens: Tokens
 
     @property
     def entrants(self) -> list[TreeChoice]:
@@ -139,33 +90,53 @@ class Final:
         return list(dict.fromkeys([self.timed.chosen, self.best, TreeChoice.alone()]))
 
 
-def finals_of(pair: str, shapes: Sequence[TimedChoices], contest: ChoiceDecoder) -> list[Final]:
-    """All shapes of one pair, at the contest's temperature."""
+def finals_of(
+    shapes: Sequence[TimedChoices], tokens: Callable[[Sequence[TreeChoice], Stage], Tokens]
+) -> list[Final]:
+    """The finals of all shapes of one pair, at one temperature.
+
+    tokens  decodes choices
+    """
     chosen = [each.chosen for each in shapes]
-    entrants = list(dict.fromkeys(choice for each in shapes for choice in each.step_ms))
-    first = contest.tokens(entrants, FIRST, seed=201)
-    kept = [ranked(first, each.step_ms)[:KEPT] for each in shapes]
-    seconds = list(dict.fromkeys([*chosen, *(choice for each in kept for choice in each)]))
-    second = contest.tokens(seconds, SECOND, seed=301)
-    best = [
-        ranked({choice: second[choice] for choice in few}, each.step_ms)[0]
-        for each, few in zip(shapes, kept, strict=True)
-    ]
-    finalists = list(dict.fromkeys([*chosen, *best]))
-    third = contest.tokens(finalists, THIRD, seed=401)
+    first = tokens([choice for each in shapes for choice, _ in each.step_ms], FIRST)
+    few = [ranked([choice for choice, _ in each.step_ms], each, first)[:KEPT] for each in shapes]
+    second = tokens([*chosen, *chain(*few)], SECOND)
+    best = [ranked(them, each, second)[0] for them, each in zip(few, shapes, strict=True)]
+    third = tokens([*chosen, *best], THIRD)
     return [Final(each, other, third) for each, other in zip(shapes, best, strict=True)]
+
+
+def tokens_of(
+    pool: Executor,
+    pair: str,
+    temperature: float,
+    folder: Path,
+    choices: Sequence[TreeChoice],
+    stage: Stage,
+) -> Tokens:
+    """Tokens per step of each of `choices` over the evaluation prompts."""
+    counting = Counting(*stage, folder)
+    running = {
+        choice: pool.submit(counted, pair, choice.plan(temperature), counting)
+        for choice in dict.fromkeys(choices)
+    }
+    title = f"{pair}, T={temperature:g}, {counting.num_tokens} tokens a prompt"
+    return {choice: each.result().ratio for choice, each in tqdm(running.items(), title)}
+
+
+def ranked(choices: Sequence[TreeChoice], timed: TimedChoices, tokens: Tokens) -> list[TreeChoice]:
+    """The fastest first."""
+    step_ms = dict(timed.step_ms)
+    return sorted(choices, key=lambda choice: -tokens[choice].value / step_ms[choice])
 
 
 def rows_of(finals: Sequence[tuple[str, Final]], repeats: int) -> list[RegretRow]:
     """Rows by pair: the two plans and the target alone are timed once more, in turns."""
-    clocks = [
-        StepClock(
-            target_of(final.timed.shape), draft_of(pair), final.entrants, final.timed.temperature
-        )
-        for pair, final in finals
-    ]
-    with one_thread():
-        take_turns(clocks, repeats, "steps of the finals")
+    clocks = []
+    for pair, final in finals:
+        models = target_of(final.timed.shape), draft_of(pair)
+        clocks.append(StepClock(models, final.entrants, final.timed.temperature))
+    take_turns(clocks, repeats, "steps of the finals")
     return [
         row_of(pair, final, clock.samples)
         for (pair, final), clock in zip(finals, clocks, strict=True)
@@ -199,48 +170,47 @@ def quartile_error(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.log(quartiles[0] / quartiles[1]).std())
 
 
-def ranked(tokens: dict[TreeChoice, Ratio], step_ms: dict[TreeChoice, float]) -> list[TreeChoice]:
-    """The fastest first."""
-    there = [choice for choice in tokens if choice in step_ms]
-    return sorted(there, key=lambda choice: -tokens[choice].value / step_ms[choice])
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_outputs(parser)
+    parser = parser_of(
+        __doc__,
+        {
+            "repeats": (12, "of every time"),
+            "num-tokens": (128, "profiled per prompt"),
+            "jobs": (2, "processes that decode"),
+        },
+    )
     add_contests(parser)
-    parser.add_argument("--repeats", type=int, default=12, help="of every time")
-    parser.add_argument("--num-tokens", type=int, default=128, help="profiled per prompt")
-    parser.add_argument("--jobs", type=int, default=2, help="processes that decode")
     parser.add_argument(
         "--until", choices=["times", "tokens"],
         help="stop when these are measured; the same command without it goes on from there",
     )  # fmt: skip
     arguments = parser.parse_args()
-    (pairs, shapes), output = contests_of(arguments), arguments.output
-    effort = arguments.repeats, arguments.num_tokens
-    times = {pair: times_of(pair, shapes, *effort, output) for pair in pairs}
-    if arguments.until == "times":
-        return
-    finals: list[tuple[str, Final]] = []
-    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-        for pair, temperature in product(pairs, TEMPERATURES):
-            shapes = [each for each in times[pair] if each.temperature == temperature]
-            contest = ChoiceDecoder(pool, pair, temperature, output)
-            finals += [(pair, final) for final in finals_of(pair, shapes, contest)]
-    if arguments.until == "tokens":
-        return
-    rows = rows_of(finals, FINAL_REPEATS)
-    print(table(rows))
-    publish(rows, table(rows), "regret", output, arguments.page)
+    pairs, shapes = contests_of(arguments)
+    profiling = Profiling(arguments.repeats, arguments.num_tokens)
+    with folder_beside(arguments.output, keep=arguments.until is not None) as folder:
+        times = {
+            pair: kept(
+                folder / f"{pair}.times", list[TimedChoices],
+                partial(times_of, pair, shapes, profiling, folder),
+            )
+            for pair in pairs
+        }  # fmt: skip
+        if arguments.until == "times":
+            return
+        finals: list[tuple[str, Final]] = []
+        with processes(arguments.jobs) as pool:
+            for pair, temperature in product(pairs, TEMPERATURES):
+                at_once = [each for each in times[pair] if each.temperature == temperature]
+                tokens = partial(tokens_of, pool, pair, temperature, folder)
+                finals += [(pair, final) for final in finals_of(at_once, tokens)]
+        if arguments.until == "tokens":
+            return
+        rows = rows_of(finals, FINAL_REPEATS)
+        print(table(rows))
+        publish(rows, table(rows), "regret", arguments.output, arguments.page)
     within = sum(row.regret <= 0.03 for row in rows)
     worst = max(row.regret for row in rows)
     print(f"\n{within} of {len(rows)} within 3 %, worst {worst:+.1%}", file=sys.stderr)
-    if output:
-        discard_pieces(output)
-        for kept in (times_file(output, pair) for pair in pairs):
-            if kept is not None:
-                kept.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

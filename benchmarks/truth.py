@@ -11,20 +11,13 @@ table; `-o` writes JSON, `--page` puts the table between that file's truth marks
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cache
-from hashlib import sha256
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import groupby, product
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from planner.documents.sampling import Sampling
@@ -33,16 +26,16 @@ from planner.estimates.evidence import Traces
 from planner.plans.plan import Plan, TreeDrafting
 from planner.trees.frontier import deep_search
 from planner.verifiers import GREEDY_VERIFIER, VERIFIERS
-from profiler import Pair, discard_pieces
+from profiler import Pair
 from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, trace_texts
 from profiler.journal import Journal, Piece
-from runtime import HuggingFaceModel, decode_prompts
-from runtime.embedded import PAIRS, load_pair, load_prompts
+from runtime.embedded import PAIRS, load_prompts
 from runtime.written import Written
 
-from .marks import add_outputs, publish
+from .contests import TEMPERATURES, draft_of, target_of
+from .decoding import Ratio, counts, decoded, decoder_of, log_error
+from .outputs import folder_beside, markdown, parser_of, processes, publish
 
-TEMPERATURES = (0.0, 0.6, 1.0)
 SIZES = (4, 16, 64)
 NUM_RANKS = 16
 MAX_DEPTH = 16
@@ -93,49 +86,16 @@ class TruthRow:
         return self.unseen_low - slack <= self.measured <= self.unseen_high + slack
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Tokens per step as a ratio of sums over prompts."""
-
-    tokens: np.ndarray
-    """float64 [prompts]."""
-    steps: np.ndarray
-    """float64 [prompts]."""
-
-    @property
-    def value(self) -> float:
-        return float(self.tokens.sum() / self.steps.sum())
-
-    @property
-    def influence(self) -> np.ndarray:
-        """float64 [prompts]: by how much each prompt moves ln(value); they sum to 0."""
-        return self.tokens / self.tokens.sum() - self.steps / self.steps.sum()
-
-
-def log_error(influence: np.ndarray) -> float:
-    """Standard error of the logarithm of a ratio, prompts being the samples."""
-    return float(np.sqrt((influence**2).sum() * len(influence) / (len(influence) - 1)))
-
-
-@cache
-def models(pair: str) -> tuple[HuggingFaceModel, HuggingFaceModel]:
-    torch.set_num_threads(1)
-    target, draft = load_pair(pair)
-    return HuggingFaceModel(target), HuggingFaceModel(draft)
-
-
 def traces(
     pair: str, temperature: float, num_tokens: int, seeds: Sequence[int]
 ) -> dict[str, Traces]:
     """Traces by verifier, as profiles of the profiling prompts hold them: a text a seed, prompt."""
     sampling = Sampling(temperature=temperature)
-    pieces = [
-        measure_acceptance(
-            Pair(*models(pair)), load_prompts("profile"), sampling, Tracing(NUM_RANKS, seed),
-            num_tokens=num_tokens,
-        )
-        for seed in (seeds if temperature > 0 else seeds[:1])
-    ]  # fmt: skip
+    models, prompts = Pair(target_of(), draft_of(pair)), load_prompts("profile")
+    pieces = []
+    for seed in seeds if temperature > 0 else seeds[:1]:
+        tracing = Tracing(NUM_RANKS, seed)
+        pieces.append(measure_acceptance(models, prompts, sampling, tracing, num_tokens=num_tokens))
     return joined(pieces, sampling)
 
 
@@ -168,80 +128,58 @@ def fitting_tree(evidence: Traces, case: TruthCase) -> Tree:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """The evaluation prompts, decoded."""
-
-    measured: Ratio
-    again: Ratio
-    """The same tokens over the rounds that were to be expected along them."""
-
-
-@dataclass(frozen=True)
 class Texts:
     """How many texts are decoded, of which length."""
 
     num_tokens: int
-    num_repeats: int = 1
+    num_repeats: int
     """Texts per prompt at most."""
-    precision: float = 0.0
+    precision: float
     """Enough of them, once the comparison's standard error is below this (it alone is looked at,
     never the difference: stopping so favours no outcome)."""
-    seed: int = DECODING_SEED
-    retrace: bool = True
-    """Is it also asked what was to be expected along the texts that came out?"""
 
 
-def decoded(
-    case: TruthCase, parents: list[int], texts: Texts, output: Path | None = None
-) -> Decoded:
-    """The evaluation prompts through the real loop.
+def retraced(
+    case: TruthCase, parents: list[int], texts: Texts, folder: Path
+) -> tuple[Ratio, Ratio]:
+    """The evaluation prompts decoded, and the same tokens over the rounds that were to be expected
+    along them.
 
-    output  where the results will go: what is decoded is kept beside it until they are there
+    folder  what is decoded is kept there
     """
-    num_tokens, seed = texts.num_tokens, texts.seed
-    target, draft = models(case.pair)
-    sampling = Sampling(temperature=case.temperature)
-    tree = Tree(parents)
+    sampling, tree = Sampling(temperature=case.temperature), Tree(parents)
     plan = Plan(drafting=TreeDrafting(parents=parents), verifier=case.verifier, sampling=sampling)
+    models = Pair(target_of(), draft_of(case.pair))
     prompts = load_prompts("evaluation")
 
-    def one(repeat: int) -> Piece:
-        run = decode_prompts(
-            plan, target, draft, prompts, max_new_tokens=num_tokens, seed=seed + repeat
-        ).continuations
-        steps = np.array([len(each.tokens_by_step) for each in run], float)
-        piece = {"tokens": np.array([len(each.tokens) for each in run], float), "steps": steps}
-        if texts.retrace:
-            written = [
-                Written(prompt, each.tokens) for prompt, each in zip(prompts, run, strict=True)
-            ]
-            tracing = Tracing(NUM_RANKS, seed + repeat, (case.verifier,))
-            traced = trace_texts(Pair(target, draft), written, sampling, tracing)
-            _, piece["rounds"] = joined([traced], sampling)[case.verifier].rounds(tree)
-        return piece
+    def one(seed: int) -> Piece:
+        decoder = decoder_of(plan, models.target, models.draft, folder)
+        run = decoded(decoder, prompts, texts.num_tokens, seed)
+        written = [Written(prompt, each.tokens) for prompt, each in zip(prompts, run, strict=True)]
+        traced = trace_texts(models, written, sampling, Tracing(NUM_RANKS, seed, (case.verifier,)))
+        _, rounds = joined([traced], sampling)[case.verifier].rounds(tree)
+        return counts(run) | {"rounds": rounds}
 
-    fingerprints = [target.info.fingerprint, draft.info.fingerprint]
-    what = [plan.to_json(), num_tokens, seed, texts.retrace, *fingerprints]
-    name = sha256(json.dumps(what).encode()).hexdigest()[:16]
-    journal = Journal(output, {"what": "decoded"})
-    total: Piece = {}
-    for repeat in range(texts.num_repeats if case.temperature > 0 else 1):
-        piece = journal.piece(f"{name}-{repeat}", lambda: one(repeat))  # noqa: B023 - called here
-        total = {part: total.get(part, 0.0) + values for part, values in piece.items()}
-        measured = Ratio(total["tokens"], total["steps"])
-        again = Ratio(total["tokens"], total.get("rounds", total["steps"]))
-        error = log_error(again.influence - measured.influence)
-        if texts.retrace and error <= texts.precision:
+    journal = Journal(folder / "decoded", {"case": asdict(case), "num_tokens": texts.num_tokens})
+    pieces = []
+    for repeat in range(texts.num_repeats if case.temperature else 1):
+        seed = DECODING_SEED + repeat
+        pieces.append(journal.piece(str(seed), partial(one, seed)))
+        tokens, steps, rounds = (
+            sum(piece[part] for piece in pieces) for part in ("tokens", "steps", "rounds")
+        )
+        measured, again = Ratio(tokens, steps), Ratio(tokens, rounds)
+        if log_error(again.influence - measured.influence) <= texts.precision:
             break
-    return Decoded(measured, again)
+    return measured, again
 
 
 def compare(
-    cases: Sequence[TruthCase], texts: Texts, *, num_jobs: int, output: Path | None
+    cases: Sequence[TruthCase], texts: Texts, *, num_jobs: int, folder: Path
 ) -> list[TruthRow]:
-    """Every case, in order; progress on stderr; interrupted, it continues for the same output."""
+    """Every case, in order; progress on stderr; interrupted, it continues in the same folder."""
     settings = list(dict.fromkeys((case.pair, case.temperature) for case in cases))
-    with ProcessPoolExecutor(num_jobs, mp_context=get_context("spawn")) as pool:
+    with processes(num_jobs) as pool:
         running = {
             key: pool.submit(traces, *key, texts.num_tokens, PREDICTION_SEEDS) for key in settings
         }
@@ -251,56 +189,39 @@ def compare(
         evidence = [recorded[case.pair, case.temperature][case.verifier] for case in cases]
         trees = [fitting_tree(each, case) for each, case in zip(evidence, cases, strict=True)]
         runs = [
-            pool.submit(decoded, case, tree.parents.tolist(), texts, output)
+            pool.submit(retraced, case, tree.parents.tolist(), texts, folder)
             for case, tree in zip(cases, trees, strict=True)
         ]
         done = [run.result() for run in tqdm(runs, desc="decoding")]
     return [row(*each) for each in zip(cases, trees, done, evidence, strict=True)]
 
 
-def row(case: TruthCase, tree: Tree, decoded: Decoded, unseen: Traces) -> TruthRow:
+def row(case: TruthCase, tree: Tree, decoded: tuple[Ratio, Ratio], unseen: Traces) -> TruthRow:
     promise = unseen.predict(tree).tokens_per_step
-    measured, again = decoded.measured, decoded.again
+    measured, again = decoded
     return TruthRow(
-        case,
-        tree.depth,
-        measured.value,
-        measured.value * log_error(measured.influence),
-        promise.value,
-        promise.low,
-        promise.high,
-        again.value,
+        case, tree.depth, measured.value, measured.value * log_error(measured.influence),
+        promise.value, promise.low, promise.high, again.value,
         log_error(again.influence - measured.influence),
-    )
+    )  # fmt: skip
 
 
 def table(rows: Sequence[TruthRow]) -> str:
     """One line per pair, temperature and verifier, sizes side by side; then what it comes to."""
-    head = ["pair", "T", "verifier"]
-    head += [f"measured, n = {', '.join(map(str, SIZES))}"]
-    head += ["predicted from unseen prompts", "predicted along the same texts"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-
-    def key(each: TruthRow) -> tuple[str, float, str]:
-        return each.case.pair, each.case.temperature, each.case.verifier
-
-    for (pair, temperature, verifier), group in groupby(rows, key):
+    head = [
+        "pair", "T", "verifier", f"measured, n = {', '.join(map(str, SIZES))}",
+        "predicted from unseen prompts", "predicted along the same texts",
+    ]  # fmt: skip
+    lines = []
+    for case, group in groupby(rows, lambda row: replace(row.case, num_nodes=0)):
         of_sizes = list(group)
-        measured = ", ".join(f"{each.measured:.3f}" for each in of_sizes)
-        unseen = ", ".join(
-            f"{each.unseen_difference:+.1%}{'' if each.inside else ' (!)'}" for each in of_sizes
-        )
-        same = ", ".join(
-            f"{each.same_difference:+.1%} ± {each.same_error:.1%}" for each in of_sizes
-        )
-        name = verifier if temperature else "any"
-        lines.append(f"| {pair} | {temperature:g} | {name} | {measured} | {unseen} | {same} |")
-    return "\n".join([*lines, "", *summary(rows)])
-
-
-def rows_of_json(content: list[dict[str, Any]]) -> list[TruthRow]:
-    """The rows of a saved run."""
-    return [TruthRow(**{**row, "case": TruthCase(**row["case"])}) for row in content]
+        measured = [f"{row.measured:.3f}" for row in of_sizes]
+        unseen = [f"{row.unseen_difference:+.1%}{'' if row.inside else ' (!)'}" for row in of_sizes]
+        same = [f"{row.same_difference:+.1%} ± {row.same_error:.1%}" for row in of_sizes]
+        name = case.verifier if case.temperature else "any"
+        cells = map(", ".join, (measured, unseen, same))
+        lines.append([case.pair, f"{case.temperature:g}", name, *cells])
+    return "\n".join([markdown(head, lines), "", *summary(rows)])
 
 
 def summary(rows: Sequence[TruthRow]) -> list[str]:
@@ -354,28 +275,27 @@ def all_cases(pairs: Sequence[str], verifiers: Sequence[str]) -> list[TruthCase]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_outputs(parser)
+    parser = parser_of(
+        __doc__,
+        {
+            "num-tokens": (128, "decoded a prompt"),
+            "num-repeats": (6, "texts per prompt at most"),
+            "jobs": (2, "processes of one thread each"),
+        },
+    )
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
     parser.add_argument("--verifier", choices=VERIFIERS, action="append", help="likewise")
-    parser.add_argument("--num-tokens", type=int, default=128)
-    parser.add_argument("--num-repeats", type=int, default=6, help="texts per prompt at most")
     parser.add_argument(
         "--precision", type=float, default=0.007,
         help="no more texts where the standard error is below this",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
     arguments = parser.parse_args()
-    rows = compare(
-        all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(VERIFIERS)),
-        Texts(arguments.num_tokens, arguments.num_repeats, arguments.precision),
-        num_jobs=arguments.jobs,
-        output=arguments.output,
-    )
-    print(table(rows))
-    publish(rows, table(rows), "truth", arguments.output, arguments.page)
-    if arguments.output:
-        discard_pieces(arguments.output)
+    cases = all_cases(arguments.pair or list(PAIRS), arguments.verifier or list(VERIFIERS))
+    texts = Texts(arguments.num_tokens, arguments.num_repeats, arguments.precision)
+    with folder_beside(arguments.output) as folder:
+        rows = compare(cases, texts, num_jobs=arguments.jobs, folder=folder)
+        print(table(rows))
+        publish(rows, table(rows), "truth", arguments.output, arguments.page)
 
 
 if __name__ == "__main__":

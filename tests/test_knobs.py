@@ -85,4 +85,4 @@ def test_the_grid_is_tuned_on_the_other_half(places, rows, policy):
     assert row.over_tuned == pytest.approx(mine / (tokens / ms) - 1)
     assert row.over_best <= 0 < row.over_tuned_error
     assert f"{row.over_tuned:+.1%}" in knobs.table([row])
-    assert knobs.rows_of_json([vars(row)]) == [row]
+    assert knobs.KnobsRow(**vars(row)) == row

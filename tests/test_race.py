@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.growing_times import Entrant, EntrantRace, influence_of
+from benchmarks.decoding import Steps
 from benchmarks.race import Lap, Race, StepTime, slopes, undisturbed
 from planner import Plan
 from planner.documents.sampling import Sampling
@@ -72,19 +72,11 @@ def test_other_texts_are_carried_over_by_their_passes_and_nodes():
     """Without noise, a text with other trees says what its own steps take, and no text moves it."""
     passes, nodes, steps = np.array([4.0, 9]), np.array([7.0, 30]), np.array([3.0, 5])
     lap = Lap(steps, passes, nodes, 5 * steps + 2 * passes + 0.5 * nodes, 2.0, 0.5)
-    assert influence_of(lap) == pytest.approx([0, 0], abs=1e-15)
+    assert lap.influence == pytest.approx([0, 0], abs=1e-15)
+    others = Steps(np.array([1.0, 3]), np.array([2.0, 6]), np.array([6.0, 18]))
+    assert lap.step_on(others) == pytest.approx(5 + 2 * 2 + 0.5 * 6)
     alone = Lap(steps, 0 * steps, steps, 4 * steps, 0.0, 0.0)
-    entrant = Entrant("a", decoders(1.0)[0].plan)
-    (timed,) = EntrantRace("", 1.0, [entrant], Ended([lap, alone]), 1).timed()
-    assert timed.step_with(2.0, 6.0) == pytest.approx(5 + 2 * 2 + 0.5 * 6)
-    assert timed.autoregressive_ms == 4
-
-
-class Ended:
-    """A race that is over."""
-
-    def __init__(self, laps: list[Lap]) -> None:
-        self.laps = lambda: laps
+    assert alone.step_ms == 4
 
 
 def test_of_repeated_texts_the_shortest_counts():
