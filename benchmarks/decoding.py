@@ -1,4 +1,4 @@
-"""What plans do on prompts, decoded by an embedded pair as it is, prompt by prompt."""
+"""Prompts decoded by an embedded pair as it is: what plans do there, prompt by prompt."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Counting:
 
 
 def counted(pair: str, plan: Plan, counting: Counting) -> CountedSteps:
-    """What `plan` does on these prompts through the real loop."""
+    """The steps of `plan` on these prompts, taken by the real loop."""
     plan = plan.model_copy(update={"predicted": None})
     prompts = load_prompts(counting.prompts, counting.num_prompts)
     what = json.dumps([pair, plan.to_json(), asdict(counting)], default=str)

@@ -38,7 +38,7 @@ class GrowingRow(ContestRow):
 
     @property
     def words(self) -> list[str]:
-        """What the table of all details says."""
+        """The cells of the table of all details."""
         speedup = f"{self.speedup:.2f} ± {self.speedup_error:.2f}"
         return [
             *self.contest, self.entrant, f"{self.drafting}, {self.verifier}",
@@ -50,7 +50,7 @@ class GrowingRow(ContestRow):
 
 
 def against(measured: str, predicted: float | None, *, digits: int = 2) -> str:
-    """What was measured, and in brackets what was predicted, if anything was."""
+    """The measured number, and in brackets the predicted one, if there is any."""
     return measured if predicted is None else f"{measured} ({predicted:.{digits}f})"
 
 

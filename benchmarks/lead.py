@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import sem
 
 
 @dataclass(frozen=True)
@@ -39,30 +40,19 @@ def lead(one: MeasuredSpeed, others: Sequence[MeasuredSpeed]) -> Lead:
     kind and compared on the rest, and the other way round; of one rival this is the plain ratio.
     What halves say is known to first order, by influences.
     """
-    leads = np.array([[_lead_on(half, one, each) for each in others] for half in (0, 1)])
+    moved = [
+        [mine - theirs for mine, theirs in zip(one.influences, each.influences, strict=True)]
+        for each in others
+    ]
+    plain = np.log(one.speedup / np.array([each.speedup for each in others]))
+    leads = np.array(
+        [
+            plain + [sum(kind[half::2].mean() * len(kind) for kind in kinds) for kinds in moved]
+            for half in (0, 1)
+        ]
+    )
     rivals = leads.argmin(axis=1)
     gain = np.expm1((leads[0, rivals[1]] + leads[1, rivals[0]]) / 2)
-    variance = sum(
-        _variance(_difference(one, others[rivals[1 - half]], kind)[half::2])
-        for half in (0, 1)
-        for kind in range(len(one.influences))
-    )
-    return Lead((int(rivals[0]), int(rivals[1])), float(gain), float(np.sqrt(variance)))
-
-
-def _lead_on(half: int, one: MeasuredSpeed, other: MeasuredSpeed) -> float:
-    """ln of the ratio of speedups on one half of the samples."""
-    found = float(np.log(one.speedup / other.speedup))
-    for kind in range(len(one.influences)):
-        moved = _difference(one, other, kind)
-        found += float(moved[half::2].mean() * len(moved))
-    return found
-
-
-def _difference(one: MeasuredSpeed, other: MeasuredSpeed, kind: int) -> np.ndarray:
-    return one.influences[kind] - other.influences[kind]
-
-
-def _variance(moved: np.ndarray) -> float:
-    """Of the sum of what independent samples move."""
-    return float(((moved - moved.mean()) ** 2).sum() * len(moved) / (len(moved) - 1))
+    compared = [kind[half::2] for half in (0, 1) for kind in moved[rivals[1 - half]]]
+    error = np.sqrt(sum(len(kind) ** 2 * sem(kind) ** 2 for kind in compared))
+    return Lead((int(rivals[0]), int(rivals[1])), float(gain), float(error))

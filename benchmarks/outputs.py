@@ -81,7 +81,7 @@ def folder_beside(output: Path | None, *, keep: bool = False) -> Iterator[Path]:
 
 
 def kept(path: Path, kind: type[list[Kept]], measure: Callable[[], list[Kept]]) -> list[Kept]:
-    """What lies at `path`, dataclasses as JSON; measured and written there if nothing does."""
+    """The dataclasses that lie at `path` as JSON; measured and written there if none do."""
     content = TypeAdapter(kind)
     if not path.exists():
         write_atomically(path, content.dump_json(measure()))

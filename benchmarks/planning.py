@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from planner.verifiers.transport_lp import best_transport, joint_law
 from profiler.times.cost_grid import typical_tree
 from tree_kernels.host.ordering import pack_ancestors, reorder
 
+from .gpu.inputs import ancestors
 from .outputs import parser_of, replace_marked
 from .side_by_side import SideBySide, duration, medians_ms, progress, same, table
 
@@ -128,155 +129,139 @@ def against_algorithm_5(whole: bool) -> tuple[list[SideBySide], list[TimeGrowth]
     plain Python, the rest is the method: one maximum over j for each tree, or best-first search.
     """
     rows, growths = [], []
+    largest = TRANSCRIBED_SIZES[-1]
     for name, acceptance in VECTORS.items():
         progress(f"Algorithm 5 in plain Python, n = {TRANSCRIBED_SIZES}: {name}")
-        largest = TRANSCRIBED_SIZES[-1]
-        ranks = acceptance.tolist()
-        table = algorithm_5(ranks, largest, LAYERS)
+        transcribed = partial(algorithm_5, acceptance.tolist(), max_layers=LAYERS)
+        ours = partial(frontier, acceptance, max_depth=DEPTH)
+        table = transcribed(largest)
         for size in TRANSCRIBED_SIZES:
-            ours = frontier(acceptance, size, DEPTH)
-            same(f"frontier and Algorithm 5, n = {size}, {name}", ours, table[: size + 1], EXACT)
+            same(f"Algorithm 5, n = {size}, {name}", ours(size), table[: size + 1], EXACT)
         *slow, fast, fast_whole = medians_ms(
-            [partial(algorithm_5, ranks, size, LAYERS) for size in TRANSCRIBED_SIZES]
-            + [partial(frontier, acceptance, size, DEPTH) for size in (largest, WHOLE_SIZE)],
+            [partial(transcribed, size) for size in TRANSCRIBED_SIZES]
+            + [partial(ours, size) for size in (largest, WHOLE_SIZE)],
             FEW,
         )
         exponent, factor = power_law(TRANSCRIBED_SIZES[-FITTED_SIZES:], slow[-FITTED_SIZES:])
-        expected = factor * WHOLE_SIZE**exponent
-        measured = whole_algorithm_5_ms(name, acceptance) if whole else None
-        growths.append(
-            TimeGrowth(name, list(TRANSCRIBED_SIZES), slow, exponent, expected, measured)
-        )
+        expected, measured = factor * WHOLE_SIZE**exponent, None
+        if whole:
+            progress(f"Algorithm 5 in plain Python, n = {WHOLE_SIZE}: {name}")
+            start = time.perf_counter()
+            table = transcribed(WHOLE_SIZE)
+            measured = 1e3 * (time.perf_counter() - start)
+            same(f"Algorithm 5, whole, {name}", ours(WHOLE_SIZE), table, EXACT)
+        sizes = list(TRANSCRIBED_SIZES)
+        growths.append(TimeGrowth(name, sizes, slow, exponent, expected, measured))
         label, other = f"`frontier`, 10 layers, 32 ranks, {name}", "Algorithm 5, plain Python"
         rows.append(SideBySide(f"{label}, n ≤ {largest}", fast, other, slow[-1]))
-        rows.append(
-            SideBySide(
-                f"{label}, n ≤ {WHOLE_SIZE}",
-                fast_whole,
-                other,
-                expected if measured is None else measured,
-                extrapolated=measured is None,
-            )
-        )
+        its_ms, extrapolated = (expected, True) if measured is None else (measured, False)
+        what = f"{label}, n ≤ {WHOLE_SIZE}"
+        rows.append(SideBySide(what, fast_whole, other, its_ms, extrapolated))
     return rows, growths
 
 
-def whole_algorithm_5_ms(name: str, acceptance: np.ndarray) -> float:
-    """Run the transcription at WHOLE_SIZE, once, and check what it finds."""
-    progress(f"Algorithm 5 in plain Python, n = {WHOLE_SIZE}: {name}")
-    start = time.perf_counter()
-    table = algorithm_5(acceptance.tolist(), WHOLE_SIZE, LAYERS)
-    spent = 1e3 * (time.perf_counter() - start)
-    same(f"Algorithm 5, whole, {name}", frontier(acceptance, WHOLE_SIZE, DEPTH), table, EXACT)
-    return spent
+@dataclass(frozen=True)
+class Contest:
+    """One way to do something, against another one or a goal."""
+
+    what: str
+    ours: Callable[[], np.ndarray]
+    against: str | None = None
+    theirs: Callable[[], np.ndarray] | None = None
+    tolerance: float | None = None
+    """Largest difference between the two; None: they compute different things."""
+    rounds: int = MANY
+    goal_ms: float | None = None
+    goal_times: float | None = None
+
+    def measured(self) -> SideBySide:
+        """The two take turns, once their values are compared."""
+        progress(self.what)
+        calls = [self.ours]
+        if self.theirs is not None:
+            calls.append(self.theirs)
+        if self.tolerance is not None:
+            same(self.what, *(call() for call in calls), self.tolerance)
+        ms, *others = medians_ms(calls, self.rounds)
+        against_ms = others[0] if others else None
+        return SideBySide(
+            self.what, ms, self.against, against_ms,
+            goal_ms=self.goal_ms, goal_times=self.goal_times,
+        )  # fmt: skip
 
 
-def best_first_against_programme() -> list[SideBySide]:
-    """The two exact methods that `frontier` chooses from, on a vector that both can serve."""
-    law = AcceptanceLaw.by_rank(VECTORS["the same, sorted"])
-    rows = []
+def contests() -> Iterator[Contest]:
+    """All of them, but for the transcription and for what needs processes of its own."""
+    published, in_order = VECTORS.values()
+    law = AcceptanceLaw.by_rank(in_order)
+    # The two exact methods that `frontier` chooses from, on a vector that both can serve.
     for depth in (DEPTH, 24):
-        progress(f"best-first against the dynamic programme, depth {depth}")
-
-        def best_first(depth: int = depth) -> np.ndarray:
-            return BestFirst(law, WHOLE_SIZE, depth).expected_tokens
-
-        def programme(depth: int = depth) -> np.ndarray:
-            return Programme(law, WHOLE_SIZE, depth).expected_tokens
-
-        same(f"best-first and programme, depth {depth}", best_first(), programme(), EXACT)
-        fast, slow = medians_ms([best_first, programme], MANY)
-        what = f"best-first, n ≤ {WHOLE_SIZE}, depth ≤ {depth}, sorted vector"
-        rows.append(SideBySide(what, fast, "dynamic programme, compiled", slow))
-    return rows
-
-
-def bound_against_sort() -> list[SideBySide]:
-    """The optimal acceptance of two children against sorting the ratios that it has to sort."""
-    rows = []
+        yield Contest(
+            f"best-first, n ≤ {WHOLE_SIZE}, depth ≤ {depth}, sorted vector",
+            partial(whole_table, BestFirst, law, depth),
+            "dynamic programme, compiled", partial(whole_table, Programme, law, depth),
+            tolerance=EXACT,
+        )  # fmt: skip
+    # The optimal acceptance of two children against sorting the ratios that it has to sort.
     for vocabulary in VOCABULARIES:
-        progress(f"optimal acceptance at V = {vocabulary}")
         p, q = similar_pair(vocabulary)
-        drawn, distinct, sort = medians_ms(
-            [
-                partial(optimal_acceptance, p, q, 2, True),
-                partial(optimal_acceptance, p, q, 2, False),
-                partial(np.argsort, q / p),
-            ],
-            MANY,
-        )
-        for law, spent in (("with replacement", drawn), ("without replacement", distinct)):
-            what = f"`optimal_acceptance`, k = 2, {law}, V = {vocabulary:,}"
-            rows.append(SideBySide(what, spent, "`np.argsort(q / p)` alone", sort, goal_times=3))
-    return rows
-
-
-def bound_against_linear_programme() -> list[SideBySide]:
-    """The same at a vocabulary that the linear programme can still do; its set-up is included."""
+        for words, replacement in REPLACEMENT.items():
+            yield Contest(
+                f"`optimal_acceptance`, k = 2, {words}, V = {vocabulary:,}",
+                partial(optimal_acceptance, p, q, 2, replacement),
+                "`np.argsort(q / p)` alone", partial(np.argsort, q / p),
+                goal_times=3,
+            )  # fmt: skip
+    # The same at a vocabulary that the linear programme can still do; its set-up is included.
     p, q = similar_pair(SMALL_VOCABULARY)
-    rows = []
-    for law in ("independent", "without replacement"):
-        progress(f"optimal acceptance against the linear programme, {law}")
-
-        def sorting(law: str = law) -> np.ndarray:
-            return optimal_acceptance(p, q, 2, law == "independent")
-
-        def programme(law: str = law) -> np.ndarray:
-            return np.asarray(best_transport(p, joint_law(q, law, 2)).acceptance)
-
-        same(f"bound and linear programme, {law}", sorting(), programme(), SOLVER_TOLERANCE)
-        fast, slow = medians_ms([sorting, programme], FEW)
-        replacement = "with replacement" if law == "independent" else law
-        what = f"`optimal_acceptance`, k = 2, {replacement}, V = {SMALL_VOCABULARY}"
-        rows.append(SideBySide(what, fast, "linear programme (cvxpy, HiGHS)", slow))
-    return rows
-
-
-def large_tables() -> list[SideBySide]:
-    """The largest tables that the goals name, and what the dynamic programme makes of them."""
-    progress("large tables")
-    published, sorted_vector = VECTORS.values()
-    large, whole, long = medians_ms(
-        [
-            partial(frontier, sorted_vector, 4096, 64),
-            partial(frontier, published, WHOLE_SIZE, 64),
-            partial(frontier, long_chains(), WHOLE_SIZE, 64),
-        ],
-        MANY,
-    )
-    (heavy,) = medians_ms([partial(frontier, published, 4096, 64)], 1)
+    for words, replacement in REPLACEMENT.items():
+        yield Contest(
+            f"`optimal_acceptance`, k = 2, {words}, V = {SMALL_VOCABULARY}",
+            partial(optimal_acceptance, p, q, 2, replacement),
+            "linear programme (cvxpy, HiGHS)", partial(by_programme, p, q, replacement),
+            tolerance=SOLVER_TOLERANCE, rounds=FEW,
+        )  # fmt: skip
+    # The largest tables that the goals name, and what the dynamic programme makes of them.
     programme = f"dynamic programme, n ≤ {WHOLE_SIZE}, depth ≤ 64"
-    return [
-        SideBySide("`frontier`, n ≤ 4096, depth ≤ 64, sorted vector", large, goal_ms=200),
-        SideBySide(f"{programme}, as published", whole, goal_ms=500),
-        SideBySide(f"{programme}, a vector for which deeper is always better", long, goal_ms=500),
-        SideBySide("dynamic programme, n ≤ 4096, depth ≤ 64, as published", heavy),
-    ]
-
-
-def order_and_bits() -> list[SideBySide]:
-    """Input of the tree kernel at every step: heavy-path order, and a bit per ancestor."""
-    progress("order and ancestor bits")
+    deeper = f"{programme}, a vector for which deeper is always better"
+    for what, acceptance, size, goal_ms in (
+        ("`frontier`, n ≤ 4096, depth ≤ 64, sorted vector", in_order, 4096, 200),
+        (f"{programme}, as published", published, WHOLE_SIZE, 500),
+        (deeper, long_chains(), WHOLE_SIZE, 500),
+    ):
+        yield Contest(what, partial(frontier, acceptance, size, 64), goal_ms=goal_ms)
+    yield Contest(
+        "dynamic programme, n ≤ 4096, depth ≤ 64, as published",
+        partial(frontier, published, 4096, 64), rounds=1,
+    )  # fmt: skip
+    # Input of the tree kernel at every step: heavy-path order, and a bit per ancestor.
     parents = typical_tree(KERNEL_NODES).parents
+    yield Contest(
+        f"heavy-path order and ancestor bits, n = {KERNEL_NODES}",
+        lambda: pack_ancestors(reorder(parents).parents),
+        "order, and the mask in NumPy", lambda: packed_mask(reorder(parents).parents),
+        tolerance=0, goal_ms=0.05,
+    )  # fmt: skip
 
-    def ours() -> np.ndarray:
-        return pack_ancestors(reorder(parents).parents)
 
-    def masked() -> np.ndarray:
-        return packed_mask(reorder(parents).parents)
+REPLACEMENT = {"with replacement": True, "without replacement": False}
 
-    same("ancestor bits and mask", ours(), masked(), 0)
-    fast, slow = medians_ms([ours, masked], MANY)
-    what = f"heavy-path order and ancestor bits, n = {KERNEL_NODES}"
-    return [SideBySide(what, fast, "order, and the mask in NumPy", slow, goal_ms=0.05)]
+
+def whole_table(
+    method: type[BestFirst] | type[Programme], law: AcceptanceLaw, depth: int
+) -> np.ndarray:
+    return method(law, WHOLE_SIZE, depth).expected_tokens
+
+
+def by_programme(p: np.ndarray, q: np.ndarray, replacement: bool) -> np.ndarray:
+    """The optimal acceptance of two children by linear programming."""
+    law = "independent" if replacement else "without replacement"
+    return np.asarray(best_transport(p, joint_law(q, law, 2)).acceptance)
 
 
 def packed_mask(parents: np.ndarray) -> np.ndarray:
     """int32 [n, ceil(n / 32)], n a multiple of 32: each row is its parent's and the node itself."""
-    mask = np.eye(len(parents), dtype=bool)
-    for node in range(1, len(parents)):
-        mask[node] |= mask[parents[node]]
-    return np.packbits(mask, axis=1, bitorder="little").view(np.int32)
+    return np.packbits(ancestors(parents), axis=1, bitorder="little").view(np.int32)
 
 
 def fresh_processes() -> list[SideBySide]:
@@ -285,27 +270,19 @@ def fresh_processes() -> list[SideBySide]:
     "Warm" is a folder of compiled code that one process before has filled, "cold" an empty one.
     """
     progress("fresh processes")
-    for module in IMPORTED:
-        fresh_ms(IMPORT.format(module=module))  # bytecode and files in memory from here on
-    calls = [partial(fresh_ms, IMPORT.format(module=module)) for module in IMPORTED]
-    imports = [
-        float(np.median(times))
-        for times in zip(*([call() for call in calls] for _ in range(5)), strict=True)
-    ]
-    cold, warm = [], []
+    imports = [[fresh_ms(IMPORT.format(module=module)) for module in IMPORTED] for _ in range(6)]
+    planner, optimizer = np.median(imports[1:], axis=0)  # bytecode and files in memory by then
+    first = []
     for _ in range(FEW):
         with tempfile.TemporaryDirectory() as folder:
-            cold.append(fresh_ms(FIRST_CALL, folder))
-            warm.append(fresh_ms(FIRST_CALL, folder))
+            first.append([fresh_ms(FIRST_CALL, folder) for _ in ("cold", "warm")])
+    cold, warm = np.median(first, axis=0)
+    alone = "fresh process, torch not loaded"
+    frontiers = "first `frontier` calls of a process (both methods), compiled code on disk"
     return [
-        SideBySide("`import planner`, fresh process, torch not loaded", imports[0], goal_ms=300),
-        SideBySide("`import planner.optimizer`, fresh process, torch not loaded", imports[1]),
-        SideBySide(
-            "first `frontier` calls of a process (both methods), compiled code on disk",
-            float(np.median(warm)),
-            "the same, nothing on disk",
-            float(np.median(cold)),
-        ),
+        SideBySide(f"`import planner`, {alone}", float(planner), goal_ms=300),
+        SideBySide(f"`import planner.optimizer`, {alone}", float(optimizer)),
+        SideBySide(frontiers, float(warm), "the same, nothing on disk", float(cold)),
     ]
 
 
@@ -368,11 +345,7 @@ def main() -> None:
     )  # fmt: skip
     arguments = parser.parse_args()
     rows, growths = against_algorithm_5(arguments.whole)
-    rows += best_first_against_programme()
-    rows += bound_against_sort()
-    rows += bound_against_linear_programme()
-    rows += large_tables()
-    rows += order_and_bits()
+    rows += [contest.measured() for contest in contests()]
     rows += fresh_processes()
     print(f"{table(rows)}\n")
     print("\n".join(growth.sentence() for growth in growths))

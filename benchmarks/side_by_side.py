@@ -8,9 +8,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
+
+from .outputs import markdown
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class SideBySide:
             return self.ms <= self.goal_times * self.against_ms
         return None
 
-    def markdown(self) -> str:
+    @property
+    def words(self) -> list[str]:
         against = its_time = ratio = goal = "–"
         if self.against is not None and self.against_ms is not None:
             against, its_time = self.against, duration(self.against_ms)
@@ -49,29 +52,13 @@ class SideBySide:
         elif self.goal_times is not None:
             goal = f"≤ {self.goal_times:g} × that"
         met = {True: "met", False: "**missed**", None: "–"}[self.met]
-        return (
-            f"| {self.what} | {duration(self.ms)} | {against} | {its_time} | {ratio} | "
-            f"{goal} | {met} |"
-        )
-
-
-HEADER = (
-    "| what | time | against | its time | ratio | goal | goal met |\n|---|---|---|---|---|---|---|"
-)
+        return [self.what, duration(self.ms), against, its_time, ratio, goal, met]
 
 
 def table(rows: Sequence[SideBySide]) -> str:
     """All rows, in Markdown."""
-    return "\n".join([HEADER, *(row.markdown() for row in rows)])
-
-
-def rows_of_json(content: dict[str, list[dict[str, object]]]) -> list[SideBySide]:
-    """The rows of a saved run."""
-    names = {field.name for field in fields(SideBySide)}
-    return [
-        SideBySide(**{name: value for name, value in row.items() if name in names})  # type: ignore[arg-type]
-        for row in content["rows"]
-    ]
+    head = ("what", "time", "against", "its time", "ratio", "goal", "goal met")
+    return markdown(head, [row.words for row in rows])
 
 
 def medians_ms(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:

@@ -40,7 +40,9 @@ SIZES = (4, 16, 64)
 NUM_RANKS = 16
 MAX_DEPTH = 16
 REWEIGHTINGS = 3
-PREDICTION_SEEDS, DECODING_SEED = (11, 12, 13, 14), 101
+PREDICTION_SEED, DECODING_SEED = 11, 101
+PREDICTION_TEXTS = 4
+"""Behind every prompt, where the target samples."""
 
 
 @dataclass(frozen=True)
@@ -86,33 +88,23 @@ class TruthRow:
         return self.unseen_low - slack <= self.measured <= self.unseen_high + slack
 
 
-def traces(
-    pair: str, temperature: float, num_tokens: int, seeds: Sequence[int]
-) -> dict[str, Traces]:
-    """Traces by verifier, as profiles of the profiling prompts hold them: a text a seed, prompt."""
+def traces(pair: str, temperature: float, num_tokens: int) -> dict[str, Traces]:
+    """Traces by verifier, as profiles hold them: of several texts behind every profiling prompt."""
     sampling = Sampling(temperature=temperature)
-    models, prompts = Pair(target_of(), draft_of(pair)), load_prompts("profile")
-    pieces = []
-    for seed in seeds if temperature > 0 else seeds[:1]:
-        tracing = Tracing(NUM_RANKS, seed)
-        pieces.append(measure_acceptance(models, prompts, sampling, tracing, num_tokens=num_tokens))
-    return joined(pieces, sampling)
+    prompts = load_prompts("profile") * (PREDICTION_TEXTS if temperature > 0 else 1)
+    tracing = Tracing(NUM_RANKS, PREDICTION_SEED)
+    models = Pair(target_of(), draft_of(pair))
+    piece = measure_acceptance(models, prompts, sampling, tracing, num_tokens=num_tokens)
+    return by_verifier(piece, sampling)
 
 
-def joined(pieces: Sequence[Piece], sampling: Sampling) -> dict[str, Traces]:
-    """Traces by verifier: those of all pieces, one after the other."""
-    by_piece = [acceptance_entries(piece, sampling) for piece in pieces]
+def by_verifier(piece: Piece, sampling: Sampling) -> dict[str, Traces]:
+    entries, arrays = acceptance_entries(piece, sampling)
     found = {}
-    for index, entry in enumerate(by_piece[0][0]):
-        entries = [(entries[index], arrays) for entries, arrays in by_piece]
-        lengths = [prompt.num_positions for entry, _ in entries for prompt in entry.prompts]
-        emitted, expected = (
-            np.concatenate([arrays[getattr(each, field)] for each, arrays in entries], dtype=float)
-            for field in ("emitted", "expected")
-        )
-        found[entry.verifier] = Traces(
-            emitted, np.cumsum([0, *lengths]), expected, entry.by_rank_alone
-        )
+    for entry in entries:
+        emitted, expected = (arrays[name].astype(float) for name in (entry.emitted, entry.expected))
+        starts = np.cumsum([0, *(prompt.num_positions for prompt in entry.prompts)])
+        found[entry.verifier] = Traces(emitted, starts, expected, by_rank_alone=entry.by_rank_alone)
     return found
 
 
@@ -157,7 +149,7 @@ def retraced(
         run = decoded(decoder, prompts, texts.num_tokens, seed)
         written = [Written(prompt, each.tokens) for prompt, each in zip(prompts, run, strict=True)]
         traced = trace_texts(models, written, sampling, Tracing(NUM_RANKS, seed, (case.verifier,)))
-        _, rounds = joined([traced], sampling)[case.verifier].rounds(tree)
+        _, rounds = by_verifier(traced, sampling)[case.verifier].rounds(tree)
         return counts(run) | {"rounds": rounds}
 
     journal = Journal(folder / "decoded", {"case": asdict(case), "num_tokens": texts.num_tokens})
@@ -166,7 +158,8 @@ def retraced(
         seed = DECODING_SEED + repeat
         pieces.append(journal.piece(str(seed), partial(one, seed)))
         tokens, steps, rounds = (
-            sum(piece[part] for piece in pieces) for part in ("tokens", "steps", "rounds")
+            np.sum([piece[part] for piece in pieces], axis=0)
+            for part in ("tokens", "steps", "rounds")
         )
         measured, again = Ratio(tokens, steps), Ratio(tokens, rounds)
         if log_error(again.influence - measured.influence) <= texts.precision:
@@ -180,9 +173,7 @@ def compare(
     """Every case, in order; progress on stderr; interrupted, it continues in the same folder."""
     settings = list(dict.fromkeys((case.pair, case.temperature) for case in cases))
     with processes(num_jobs) as pool:
-        running = {
-            key: pool.submit(traces, *key, texts.num_tokens, PREDICTION_SEEDS) for key in settings
-        }
+        running = {key: pool.submit(traces, *key, texts.num_tokens) for key in settings}
         recorded = {
             key: each.result() for key, each in tqdm(running.items(), desc="traces", unit="set")
         }

@@ -132,7 +132,7 @@ def _child(options: argparse.Namespace) -> int:
     start = time.monotonic()
     from .bench import Bench, OutOfTime, Skipped
 
-    module, _, function = _PLACES.get(options.child, options.child).partition(":")
+    module, _, function = options.child.partition(":")
     results = Results(options.output)
     results.start(options.child)
     bench = Bench(options.child, results, start + options.seconds, options.dry_run)
@@ -146,9 +146,6 @@ def _child(options: argparse.Namespace) -> int:
         state = f"skipped: {skipped}"
     results.end(options.child, state, time.monotonic() - start)
     return 0
-
-
-_PLACES = {"one-case": "sanitizer:one_case"}
 
 
 def _right(results: Results) -> bool:

@@ -32,13 +32,18 @@ class OtherAttention:
     """False: only where the goals ask for it, because it has to be compiled for every shape."""
 
 
-def additive(made: Inputs) -> Tensor:
+def additive(made: Inputs, copies: int = 1) -> Tensor:
     """The mask as numbers to add, made once: a backend would make them anew at every call."""
-    capacity = made.caches[0].shape[3]
-    mask = torch.zeros((1, 1, made.case.nodes, capacity), dtype=made.query.dtype,
-                       device=made.query.device)  # fmt: skip
-    mask[..., : made.mask.shape[3]].masked_fill_(~made.mask, float("-inf"))
-    return mask[..., : made.mask.shape[3]]
+    nodes, capacity, end = made.case.nodes, made.caches[0].shape[3], made.mask.shape[3]
+    mask = made.query.new_zeros((1, 1, copies * nodes, capacity))[..., :end]
+    return mask.masked_fill_(~made.mask.repeat(1, 1, copies, 1), float("-inf"))
+
+
+def _lower_right(made: Inputs) -> Tensor:
+    """As many nodes in a row: what branching costs beside it."""
+    from torch.nn.attention.bias import causal_lower_right
+
+    return causal_lower_right(made.case.nodes, made.mask.shape[3])
 
 
 def _stock(made: Inputs) -> Attention:
@@ -54,65 +59,34 @@ def _stock(made: Inputs) -> Attention:
     return attend
 
 
-def _pinned(backend: SDPBackend) -> Callable[[Inputs], Attention]:
-    """With the mask and grouped queries; torch raises where the backend does not serve them."""
+def _pinned(
+    backend: SDPBackend, bias: Callable[[Inputs], Tensor] = additive, *, packed: bool = False
+) -> Callable[[Inputs], Attention]:
+    """With the mask and grouped queries; torch raises where the backend does not serve them.
+
+    packed  the query heads of a group as more queries of one head: nothing is repeated
+    """
 
     def prepare(made: Inputs) -> Attention:
-        end, mask, grouped = made.mask.shape[3], additive(made), made.case.shape.group > 1
-
-        def attend(key: Tensor, value: Tensor) -> Tensor:
-            with sdpa_kernel(backend):
-                return scaled_dot_product_attention(
-                    made.query, key[:, :, :end], value[:, :, :end], attn_mask=mask,
-                    enable_gqa=grouped,
-                )  # fmt: skip
-
-        return attend
-
-    return prepare
-
-
-def _packed(backend: SDPBackend) -> Callable[[Inputs], Attention]:
-    """The query heads of a group as more queries of one head: nothing is repeated."""
-
-    def prepare(made: Inputs) -> Attention:
-        shape, nodes, end = made.case.shape, made.case.nodes, made.mask.shape[3]
-        if shape.group == 1:
-            raise Skipped("one query head to a key-value head: nothing to pack")
-        rows = (1, shape.kv_heads, shape.group * nodes, shape.head_dim)
-        wide = additive(made)
-        mask = torch.empty(
-            (1, 1, shape.group * nodes, wide.stride(2)), dtype=wide.dtype, device=wide.device
-        )[..., :end]
-        mask.copy_(wide.repeat(1, 1, shape.group, 1))
+        shape, end = made.case.shape, made.mask.shape[3]
+        grouped, rows = shape.group > 1 and not packed, made.query.shape
+        if packed:
+            if shape.group == 1:
+                raise Skipped("one query head to a key-value head: nothing to pack")
+            rows = (1, shape.kv_heads, shape.group * made.case.nodes, shape.head_dim)
+        mask = additive(made, shape.group) if packed else bias(made)
 
         def attend(key: Tensor, value: Tensor) -> Tensor:
             with sdpa_kernel(backend):
                 mixed = scaled_dot_product_attention(
-                    made.query.reshape(rows), key[:, :, :end], value[:, :, :end], attn_mask=mask
-                )
-            return mixed.reshape(1, shape.heads, nodes, shape.head_dim)
+                    made.query.reshape(rows), key[:, :, :end], value[:, :, :end], attn_mask=mask,
+                    enable_gqa=grouped,
+                )  # fmt: skip
+            return mixed.reshape(made.query.shape)
 
         return attend
 
     return prepare
-
-
-def _chain(made: Inputs) -> Attention:
-    """As many nodes in a row, by flash attention: what branching costs beside it."""
-    from torch.nn.attention.bias import causal_lower_right
-
-    end, grouped = made.mask.shape[3], made.case.shape.group > 1
-    bias = causal_lower_right(made.case.nodes, end)
-
-    def attend(key: Tensor, value: Tensor) -> Tensor:
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return scaled_dot_product_attention(
-                made.query, key[:, :, :end], value[:, :, :end], attn_mask=bias,
-                enable_gqa=grouped,
-            )  # fmt: skip
-
-    return attend
 
 
 def flex_mask(made: Inputs, query_block: int) -> Callable[[], Any]:
@@ -220,10 +194,12 @@ BASELINES = {
     "stock": OtherAttention(_stock),
     "sdpa cudnn": OtherAttention(_pinned(SDPBackend.CUDNN_ATTENTION)),
     "sdpa efficient": OtherAttention(_pinned(SDPBackend.EFFICIENT_ATTENTION)),
-    "sdpa efficient, packed": OtherAttention(_packed(SDPBackend.EFFICIENT_ATTENTION)),
-    "sdpa cudnn, packed": OtherAttention(_packed(SDPBackend.CUDNN_ATTENTION)),
+    "sdpa efficient, packed": OtherAttention(_pinned(SDPBackend.EFFICIENT_ATTENTION, packed=True)),
+    "sdpa cudnn, packed": OtherAttention(_pinned(SDPBackend.CUDNN_ATTENTION, packed=True)),
     "sdpa math": OtherAttention(_pinned(SDPBackend.MATH), every_case=False),
-    "flash, a chain": OtherAttention(_chain, same_job=False),
+    "flash, a chain": OtherAttention(
+        _pinned(SDPBackend.FLASH_ATTENTION, _lower_right), same_job=False
+    ),
     "flexattention": OtherAttention(_flex, every_case=False),
     "xformers": OtherAttention(_xformers),
     "flashinfer": OtherAttention(_flashinfer),

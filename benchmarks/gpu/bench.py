@@ -61,11 +61,8 @@ class Bench:
     def add(self, row: Row) -> None:
         self.results.add(self.part, row)
 
-    def attempt(self, row: Row, measure: Callable[[], Row]) -> Row | None:
-        """Add `row` with what `measure()` adds to it, or with the first line of what it raised.
-
-        Returns the row if it was measured.
-        """
+    def attempt(self, row: Row, measure: Callable[[], Row]) -> None:
+        """Add `row` with what `measure()` adds to it, or with the first line of what it raised."""
         try:
             row = {**row, **measure()}
         except (OutOfTime, Skipped):
@@ -73,10 +70,8 @@ class Bench:
         except Exception as error:
             if "illegal memory access" in str(error) or "device-side assert" in str(error):
                 raise  # nothing can run in this process any more
-            self.add({**row, "failed": reason(error)})
-            return None
+            row = {**row, "failed": reason(error)}
         self.add(row)
-        return row
 
 
 def reason(error: BaseException) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
+
+from .results import Row
 
 GRAPH_US = 400.0
 """A graph is made at least so long by repeating the calls: starting it costs some, too."""
@@ -23,6 +25,10 @@ class Timing:
     median_us: float
     low_us: float
     high_us: float
+
+    @property
+    def row(self) -> Row:
+        return {name: round(value, 3) for name, value in asdict(self).items()}
 
 
 def timed(calls: Sequence[Callable[[], object]], device: torch.device) -> Timing:
@@ -80,5 +86,5 @@ def _timed_by_the_clock(calls: Sequence[Callable[[], object]]) -> Timing:
 
 
 def _summary(times: np.ndarray) -> Timing:
-    low, median, high = np.percentile(times, [25, 50, 75])
-    return Timing(float(median), float(low), float(high))
+    low, median, high = np.percentile(times, [25, 50, 75]).tolist()
+    return Timing(median, low, high)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from tree_kernels import tree_attention
+
 from .baselines import BASELINES, OtherAttention, flex_mask, query_block
 from .bench import Bench, Skipped
 from .clock import timed
 from .inputs import Inputs, inputs, relative_error
 from .results import Row
 from .shapes import LLAMA_2_7B, LLAMA_3_8B, LLAMA_70B, TINY, Case
-from .speed import OURS, named, ours, times
+from .speed import OURS, named, ours
 
 SAME = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 """Largest difference from ours per largest entry, where it does the same job: both round."""
@@ -39,7 +41,7 @@ def _side_by_side(bench: Bench, case: Case, names: list[str], missing: set[str])
     bench.check_time(5)
     made = inputs(case, bench.dtype, bench.device)
     bench.attempt({"what": OURS, **named(case)}, lambda: ours(bench, made))
-    expected = _first(made)
+    expected = tree_attention(*made.tensors)
     for name in names:
         if name in missing:
             continue
@@ -68,23 +70,15 @@ def _cases(dry: bool) -> list[Case]:
     return [*first, *more, Case(LLAMA_3_8B, 8192, 256), Case(LLAMA_2_7B, 8192, 1024)]
 
 
-def _first(made: Inputs) -> torch.Tensor:
-    from tree_kernels import tree_attention
-
-    key, value = made.caches[0]
-    return tree_attention(made.query, key, value, made.prefix_lengths, made.bits)
-
-
 def _measured(bench: Bench, made: Inputs, baseline: OtherAttention, expected: torch.Tensor) -> Row:
     attend = baseline.prepare(made)
-    key, value = made.caches[0]
     row: Row = {}
     if baseline.same_job:
-        error = relative_error(attend(key, value), expected)
+        error = relative_error(attend(*made.caches[0]), expected)
         if error > SAME[bench.dtype]:
             raise ValueError(f"differs from ours by {error:.1e} of the largest entry")
         row["error"] = error
-    return {**row, **times(timed(made.calls(attend), bench.device))}
+    return {**row, **timed(made.calls(attend), bench.device).row}
 
 
 def _build(bench: Bench, made: Inputs) -> Row:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from tree_kernels.reference import packed
 
 from .bench import Bench
 from .inputs import ancestors, in_heavy_order, inputs, random_parents, relative_error
+from .results import Row
 from .shapes import LLAMA_2_7B, LLAMA_3_8B, LLAMA_70B, TINY, Case, HeadCounts
 from .warm_up import Call, compile_all
 
@@ -38,24 +40,6 @@ def run(bench: Bench) -> None:
     bench.attempt({"what": f"{replays} graph replays"}, lambda: _replays(bench, replays))
 
 
-@dataclass(frozen=True)
-class _Buffers:
-    """What one captured graph reads and writes."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    prefix_lengths: Tensor
-    bits: Tensor
-    tree_sizes: Tensor
-
-    def attend(self, out: Tensor) -> Tensor:
-        return tree_attention(
-            self.query, self.key, self.value, self.prefix_lengths, self.bits,
-            tree_sizes=self.tree_sizes, out=out,
-        )  # fmt: skip
-
-
 def _cases(dry: bool) -> list[Case]:
     if dry:
         return [Case(TINY, prefix, nodes) for prefix, nodes in ((0, 1), (7, 1), (63, 13), (5, 40))]
@@ -79,43 +63,43 @@ def title(case: Case) -> str:
     return f"{heads}, P = {case.prefix}, n = {case.nodes}"
 
 
-def compared(bench: Bench, case: Case, dtype: torch.dtype) -> dict[str, object]:
+def compared(bench: Bench, case: Case, dtype: torch.dtype) -> Row:
     """The cache's dead rows hold NaN, and so does the output before."""
     made = inputs(case, dtype, bench.device, seed=case.prefix + case.nodes, num_copies=1)
-    key, value = made.caches[0]
-    out = torch.full_like(made.query, float("nan"))
-    tree_attention(made.query, key, value, made.prefix_lengths, made.bits, out=out)
-    exact = reference.tree_attention(
-        made.query.double(), key.double(), value.double(), made.prefix_lengths, made.bits
-    )
-    error, tolerance = relative_error(out, exact), TOLERANCE[dtype]
+    query, key, value, *tree = made.tensors
+    out = torch.full_like(query, float("nan"))
+    tree_attention(query, key, value, *tree, out=out)
+    exact = reference.tree_attention(query.double(), key.double(), value.double(), *tree)
+    return _judged(out, exact)
+
+
+def _judged(got: Tensor, exact: Tensor) -> Row:
+    error, tolerance = relative_error(got, exact), TOLERANCE[got.dtype]
     return {"error": error, "tolerance": tolerance, "right": error <= tolerance}
 
 
-def _draft_pass(bench: Bench) -> dict[str, object]:
+def _draft_pass(bench: Bench) -> Row:
     """Five queries, the last of the 70 rows of a tree."""
     case = Case(TINY if bench.dry else LLAMA_3_8B, 500, 70)
     made = inputs(case, bench.dtype, bench.device, seed=1, num_copies=1)
-    key, value = made.caches[0]
+    query, key, value, prefix, bits = made.tensors
     rows = torch.tensor([70], dtype=torch.int32, device=bench.device)
-    some = made.query[:, :, 65:]
-    bits = made.bits[:, 65:].contiguous()
-    got = tree_attention(some, key, value, made.prefix_lengths, bits, tree_rows=rows)
+    some, tree = query[:, :, 65:], (prefix, bits[:, 65:].contiguous())
+    got = tree_attention(some, key, value, *tree, tree_rows=rows)
     exact = reference.tree_attention(
-        some.double(), key.double(), value.double(), made.prefix_lengths, bits, tree_rows=rows
+        some.double(), key.double(), value.double(), *tree, tree_rows=rows
     )
-    error, tolerance = relative_error(got, exact), TOLERANCE[bench.dtype]
-    return {"error": error, "tolerance": tolerance, "right": error <= tolerance}
+    return _judged(got, exact)
 
 
-def _small_kernels(bench: Bench) -> dict[str, object]:
+def _small_kernels(bench: Bench) -> Row:
     """Whole numbers and copies: equal, bit for bit."""
     parents = torch.from_numpy(random_parents(300, 2))[None].to(bench.device)
     bits = ancestor_bits(parents), reference.ancestor_bits(parents)
     tokens = torch.arange(300, device=bench.device)[None] % 2
     walks = accept_walk(parents, tokens, tokens), reference.accept_walk(parents, tokens, tokens)
-    caches = [torch.randn(8, 1, 4, 100, 32, device=bench.device, dtype=bench.dtype)] * 2
-    caches = [cache.clone() for cache in caches]
+    cache = torch.randn(8, 1, 4, 100, 32, device=bench.device, dtype=bench.dtype)
+    caches = [cache, cache.clone()]
     numbers = [[60], [[0, 2, 3, 17, 30]], [5]]
     prefix, rows, counts = (
         torch.tensor(n, dtype=torch.int32, device=bench.device) for n in numbers
@@ -126,44 +110,40 @@ def _small_kernels(bench: Bench) -> dict[str, object]:
     return {"right": all(torch.equal(*pair) for pair in same)}
 
 
-def _replays(bench: Bench, replays: int) -> dict[str, object]:
+def _replays(bench: Bench, replays: int) -> Row:
     """One graph for 64 nodes and 4,000 rows serves every prefix and tree: the same bits as an
     eager call.  On the CPU, where there are no graphs, the call itself is repeated."""
     most, rows = (8, 64) if bench.dry else (64, 4096)
     made = inputs(Case(TINY if bench.dry else LLAMA_3_8B, rows - most, most), bench.dtype,
                   bench.device, num_copies=1)  # fmt: skip
-    key, value = made.caches[0]
-    size = torch.tensor([most], dtype=torch.int32, device=bench.device)
-    buffers = _Buffers(made.query, key, value, made.prefix_lengths, made.bits.clone(), size)
-    out, eager = torch.empty_like(made.query), torch.empty_like(made.query)
-    buffers.attend(eager)
+    query, _, _, prefix, bits = made.tensors
+    size = prefix.new_tensor([most])
+    out, eager = torch.empty_like(query), torch.empty_like(query)
+    attend = partial(tree_attention, *made.tensors, tree_sizes=size)
+    attend(out=eager)
     graph = None
     if bench.device.type == "cuda":
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            buffers.attend(out)
+            attend(out=out)
     equal = 0
     for replay in range(replays):
         bench.check_time()
-        _change(buffers, most, rows, replay)
+        # Another prefix and another tree, in the tensors that the graph reads.
+        rng = np.random.default_rng(replay)
+        nodes = int(rng.integers(1, most + 1))
+        seen = torch.eye(most, dtype=torch.bool)
+        tree = in_heavy_order(random_parents(nodes, replay))
+        seen[:nodes, :nodes] = torch.from_numpy(ancestors(tree))
+        prefix.fill_(int(rng.integers(rows - most + 1)))
+        size.fill_(nodes)
+        bits.copy_(packed(seen)[None])
         out.fill_(float("nan"))
         if graph is None:
-            buffers.attend(out)
+            attend(out=out)
         else:
             graph.replay()
-        buffers.attend(eager)
+        attend(out=eager)
         equal += torch.equal(out, eager)
     return {"equal": equal, "right": equal == replays}
-
-
-def _change(buffers: _Buffers, most: int, rows: int, seed: int) -> None:
-    """Another prefix and another tree, in the tensors that the graph reads."""
-    rng = torch.Generator().manual_seed(seed)
-    nodes = int(torch.randint(1, most + 1, (), generator=rng))
-    prefix = int(torch.randint(0, rows - most + 1, (), generator=rng))
-    seen = torch.eye(most, dtype=torch.bool)
-    seen[:nodes, :nodes] = torch.from_numpy(ancestors(in_heavy_order(random_parents(nodes, seed))))
-    buffers.prefix_lengths.fill_(prefix)
-    buffers.tree_sizes.fill_(nodes)
-    buffers.bits.copy_(packed(seen)[None])

@@ -41,11 +41,11 @@ class Inputs:
     def tree_pairs(self) -> int:
         return int(self.seen.sum())
 
-    def rows(self, copy: int) -> tuple[Tensor, Tensor]:
-        """Keys and values that are there, [1, Hkv, P + n, D] each."""
-        end = self.case.prefix + self.case.nodes
-        cache = self.caches[copy]
-        return cache[0][:, :, :end], cache[1][:, :, :end]
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The kernel's arguments, of the first copy."""
+        key, value = self.caches[0]
+        return self.query, key, value, self.prefix_lengths, self.bits
 
     def calls(self, compute: Callable[[Tensor, Tensor], Tensor]) -> list[Callable[[], Tensor]]:
         """`compute(key, value)` over the whole capacity of each copy."""

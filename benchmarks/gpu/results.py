@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +42,6 @@ class Results:
     def write(self) -> None:
         """Replace the file whole or leave it as it was."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=self.path.parent, suffix=".partial")
-        with os.fdopen(handle, "w") as file:
-            file.write(_lines(self.content))
-        os.replace(partial, self.path)
-
-
-def _lines(content: dict[str, Any]) -> str:
-    """Indented JSON, every row on a line of its own."""
-    places: list[str] = []
-
-    def hold(rows: list[Row]) -> list[str]:
-        start = len(places)
-        places.extend(json.dumps(row) for row in rows)
-        return [f"@{index}@" for index in range(start, len(places))]
-
-    parts = {name: {**part, "rows": hold(part["rows"])} for name, part in content["parts"].items()}
-    text = json.dumps({**content, "parts": parts}, indent=1)
-    for index, row in enumerate(places):
-        text = text.replace(f'"@{index}@"', row, 1)
-    return text + "\n"
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(self.content, indent=1) + "\n")
+        partial.replace(self.path)

@@ -11,9 +11,10 @@ import torch
 
 from .bench import Bench, Skipped
 from .correctness import compared, title
+from .results import Row
 from .shapes import Case, HeadCounts
 
-SANITIZED = "one-case"
+SANITIZED = "sanitizer:one_case"
 
 
 def run(bench: Bench) -> None:
@@ -33,7 +34,7 @@ def one_case(bench: Bench) -> None:
     bench.add({"what": title(case), **compared(bench, case, dtype)})
 
 
-def _sanitized(bench: Bench, program: str) -> dict[str, object]:
+def _sanitized(bench: Bench, program: str) -> Row:
     """Every tensor in an allocation of its own: an access past one of many tensors in torch's
     large ones would pass for right.  What torch itself asks the driver in vain is no fault."""
     rows = bench.results.path.with_suffix(".sanitized")

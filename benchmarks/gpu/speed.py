@@ -7,7 +7,7 @@ import torch
 from tree_kernels import ancestor_bits, keep_rows_, tree_attention
 
 from .bench import Bench
-from .clock import Timing, timed
+from .clock import timed
 from .inputs import Inputs, in_heavy_order, inputs, random_parents
 from .results import Row
 from .shapes import LLAMA_2_7B, LLAMA_3_8B, TINY, Case, cases
@@ -21,9 +21,14 @@ def run(bench: Bench) -> None:
     if bench.device.type == "cuda":
         calls = [Call(case, bench.dtype) for case in cases(bench.dry)]
         compile_all(calls, bench.device, 0.5 * bench.left())
-    for case in _reordered(bench.dry):
+    shapes = (LLAMA_2_7B, LLAMA_3_8B)
+    for case in [Case(TINY, 8, 70)] if bench.dry else [Case(shape, 128, 1024) for shape in shapes]:
         bench.check_time()
-        in_two_orders(bench, case)
+        created = random_parents(case.nodes, 0)
+        for order, parents in (("creation", created), ("heavy-path", in_heavy_order(created))):
+            made = inputs(case, bench.dtype, bench.device, parents=parents)
+            row = {"what": f"order {order}", **named(case)}
+            bench.attempt(row, lambda made=made: ours(bench, made))
     bench.attempt({"what": "ancestor bits, 64 nodes"}, lambda: _bits(bench))
     bench.attempt({"what": "keep 5 rows in 32 layers"}, lambda: _kept(bench))
     for case in cases(bench.dry):
@@ -45,7 +50,7 @@ def ours(bench: Bench, made: Inputs) -> Row:
     )
     pairs, size, limits = made.tree_pairs, bench.dtype.itemsize, bench.limits
     return {
-        **times(found),
+        **found.row,
         "floor_us": round(made.case.floor_us(pairs, size, limits), 3),
         "bound": "memory" if made.case.memory_bound(pairs, size, limits) else "compute",
         "tflop_per_s": round(made.case.num_flops(pairs) / found.median_us / 1e6, 2),
@@ -58,32 +63,9 @@ def named(case: Case) -> Row:
             "nodes": case.nodes}  # fmt: skip
 
 
-def times(timing: Timing) -> Row:
-    return {
-        "median_us": round(timing.median_us, 3),
-        "low_us": round(timing.low_us, 3),
-        "high_us": round(timing.high_us, 3),
-    }
-
-
-def in_two_orders(bench: Bench, case: Case) -> None:
-    """A random tree in the order of its creation and along its heavy paths."""
-    created = random_parents(case.nodes, 0)
-    for order, parents in (("creation", created), ("heavy-path", in_heavy_order(created))):
-        made = inputs(case, bench.dtype, bench.device, parents=parents)
-        row = {"what": f"order {order}", **named(case)}
-        bench.attempt(row, lambda made=made: ours(bench, made))
-
-
-def _reordered(dry: bool) -> list[Case]:
-    if dry:
-        return [Case(TINY, 8, 70)]
-    return [Case(shape, 128, 1024) for shape in (LLAMA_2_7B, LLAMA_3_8B)]
-
-
 def _bits(bench: Bench) -> Row:
     parents = torch.from_numpy(random_parents(64, 0))[None].to(bench.device)
-    return times(timed([lambda: ancestor_bits(parents)], bench.device))
+    return timed([lambda: ancestor_bits(parents)], bench.device).row
 
 
 def _kept(bench: Bench) -> Row:
@@ -91,4 +73,4 @@ def _kept(bench: Bench) -> Row:
     cache = torch.randn(64, 1, 8, rows, 128, device=bench.device, dtype=bench.dtype)
     prefix, counts = (torch.tensor([n], dtype=torch.int32, device=bench.device) for n in (30, 5))
     kept = torch.tensor([[0, 2, 3, 17, 30]], dtype=torch.int32, device=bench.device)
-    return times(timed([lambda: keep_rows_(cache, prefix, kept, counts)], bench.device))
+    return timed([lambda: keep_rows_(cache, prefix, kept, counts)], bench.device).row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 
 import torch
@@ -37,7 +38,7 @@ def run(bench: Bench) -> None:
             if bench.left() < 3:
                 break
             try:
-                found[config] = _time(bench, made, config, None)
+                found[config] = _time(bench, made, config)
             except Exception as error:
                 if "illegal memory access" in str(error):
                     raise
@@ -45,17 +46,14 @@ def run(bench: Bench) -> None:
         if listed not in found:
             continue
         best = min(found, key=lambda config: found[config])
-        best, times = _with_splits(bench, made, best, found[best])
+        best, best_us = _with_splits(bench, made, best, found[best])
         bench.add(
             {
-                "what": _title(case),
-                "listed": asdict(listed),
-                "listed_us": round(found[listed], 3),
-                "best": asdict(best),
-                "best_us": round(times, 3),
-                "tried": len(found),
+                "what": _title(case), "tried": len(found),
+                "listed": asdict(listed), "listed_us": round(found[listed], 3),
+                "best": asdict(best), "best_us": round(best_us, 3),
             }
-        )
+        )  # fmt: skip
 
 
 def candidates(case: Case, element_size: int, shared: int) -> list[Config]:
@@ -96,17 +94,16 @@ def _title(case: Case) -> str:
     return f"{case.shape.name}, P = {case.prefix}, n = {case.nodes}"
 
 
-def _time(bench: Bench, made: Inputs, config: Config, num_splits: int | None) -> float:
+def _time(bench: Bench, made: Inputs, config: Config) -> float:
     """Microseconds."""
     from tree_kernels.tree_attention import tree_attention
 
     out = torch.empty_like(made.query)
-
-    def attend(key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return tree_attention(made.query, key, value, made.prefix_lengths, made.bits, out=out,
-                              config=config, num_splits=num_splits)  # fmt: skip
-
-    return timed(made.calls(attend), bench.device).median_us
+    attend = partial(tree_attention, out=out, config=config)
+    calls = made.calls(
+        lambda key, value: attend(made.query, key, value, made.prefix_lengths, made.bits)
+    )
+    return timed(calls, bench.device).median_us
 
 
 def _with_splits(bench: Bench, made: Inputs, best: Config, best_us: float) -> tuple[Config, float]:
@@ -115,7 +112,7 @@ def _with_splits(bench: Bench, made: Inputs, best: Config, best_us: float) -> tu
         if bench.left() < 2:
             break
         config = replace(best, programs_per_sm=programs)
-        taken = _time(bench, made, config, None)
+        taken = _time(bench, made, config)
         if taken < best_us:
             best, best_us = config, taken
     return best, best_us

@@ -29,7 +29,6 @@ class Call:
     dtype: torch.dtype
     config: Config | None = None
     """None: the table's."""
-    num_splits: int | None = None
 
 
 def compile_all(
@@ -53,10 +52,8 @@ def _call(call: Call, device: str) -> None:
     from tree_kernels import tree_attention
     from tree_kernels.tree_attention import tree_attention as by_triton
 
-    made = inputs(call.case, call.dtype, torch.device(device), num_copies=1)
-    key, value = made.caches[0]
-    tensors = (made.query, key, value, made.prefix_lengths, made.bits)
-    if call.config is None and call.num_splits is None:
+    tensors = inputs(call.case, call.dtype, torch.device(device), num_copies=1).tensors
+    if call.config is None:
         tree_attention(*tensors)
     else:
-        by_triton(*tensors, config=call.config, num_splits=call.num_splits)
+        by_triton(*tensors, config=call.config)

@@ -69,10 +69,4 @@ def limits(entry: dict[str, Any]) -> str:
 
 def referred(entry: Any) -> list[str]:
     """Names of the parts that a piece of a schema refers to, in order."""
-    if isinstance(entry, list):
-        return [name for each in entry for name in referred(each)]
-    if not isinstance(entry, dict):
-        return []
-    own = [entry["$ref"].rpartition("/")[2]] if isinstance(entry.get("$ref"), str) else []
-    rest = {key: value for key, value in entry.items() if key not in ("$ref", "discriminator")}
-    return own + [name for value in rest.values() for name in referred(value)]
+    return re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(entry))

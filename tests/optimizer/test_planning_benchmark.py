@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planning import algorithm_5, power_law
-from benchmarks.side_by_side import SideBySide, same
+from benchmarks.side_by_side import SideBySide, same, table
 from planner.optimizer import frontier
 
 EPS = np.finfo(float).eps
@@ -34,12 +34,12 @@ def test_the_fit_recovers_a_power_law(exponent):
 
 
 def test_different_values_end_the_run():
-    table = np.array([-np.inf, 1.0])
-    same("equal", table, table.copy(), 1e-9)
+    values = np.array([-np.inf, 1.0])
+    same("equal", values, values.copy(), 1e-9)
     with pytest.raises(SystemExit, match="other: values differ"):
-        same("other", table, np.array([-np.inf, 1.1]), 1e-9)
+        same("other", values, np.array([-np.inf, 1.1]), 1e-9)
     with pytest.raises(SystemExit, match="other: values differ"):
-        same("other", table, np.array([0.0, 1.0]), 1e-9)
+        same("other", values, np.array([0.0, 1.0]), 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_different_values_end_the_run():
 )
 def test_a_row_says_whether_its_goal_is_met(row, met, printed):
     assert row.met is met
-    assert printed in row.markdown()
+    assert printed in table([row])
