@@ -10,6 +10,7 @@ is fitted at a few knots, linear between them, by weighted means and pooled unti
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -38,8 +39,7 @@ class ChanceTables:
     """float64 [2, num_children]: acceptance by rank at the root, and at other nodes"""
 
 
-@dataclass(frozen=True)
-class Trials:
+class Trials(NamedTuple):
     """Candidates that were tried."""
 
     rank: np.ndarray
@@ -72,11 +72,7 @@ def fitted_tables(recorded: Recorded, num_children: int) -> ChanceTables:
 
 def tried(recorded: Recorded) -> Trials:
     """All candidates that were tried at on-text nodes, as far as the texts go."""
-    columns = _tried(
-        recorded.texts, recorded.first, recorded.drawn, recorded.child, recorded.taken,
-        np.ascontiguousarray(recorded.features[:, COLLISION]),
-    )  # fmt: skip
-    rank, depth, collision, drawn, accepted = columns
+    rank, collision, drawn, accepted, depth = _tried(recorded)
     return Trials(
         rank.astype(np.int64), collision, drawn, accepted.astype(bool), depth.astype(np.int64)
     )
@@ -97,8 +93,9 @@ def _fitted(trials: Trials, values: np.ndarray, rank: int) -> np.ndarray:
 
 
 @njit(cache=True)
-def _tried(texts, first, drawn, child, taken, collision):  # type: ignore[no-untyped-def]
-    """(rank, depth, collision of what is left, drawn, accepted) of every trial."""
+def _tried(recorded):  # type: ignore[no-untyped-def]
+    """Rows of `Trials`, all of them real numbers."""
+    texts, first, drawn, child, taken, features, _ = recorded
     num_ranks = drawn.shape[1]
     found = np.empty((5, len(first) * num_ranks * 24))
     num = 0
@@ -106,14 +103,14 @@ def _tried(texts, first, drawn, child, taken, collision):  # type: ignore[no-unt
         for tree in range(start, end):
             row, depth = first[tree], 0
             while row >= 0 and tree + depth < end:
-                left, squares, own = 1.0, collision[row], -1
+                left, squares, own = 1.0, features[row, COLLISION], -1
                 for rank in range(num_ranks):
                     accepted = taken[row] == rank
                     if num == found.shape[1]:
                         return found[:, :num]
-                    found[0, num], found[1, num] = rank, depth
-                    found[2, num] = max(squares, 0.0) / (left * left) if left > 1e-6 else 0.0
-                    found[3, num], found[4, num] = drawn[row, rank], accepted
+                    found[0, num], found[4, num] = rank, depth
+                    found[1, num] = max(squares, 0.0) / (left * left) if left > 1e-6 else 0.0
+                    found[2, num], found[3, num] = drawn[row, rank], accepted
                     num += 1
                     if accepted:
                         own = child[row, rank]

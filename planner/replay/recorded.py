@@ -70,31 +70,16 @@ class Walk(NamedTuple):
 
 def new_tally(num_texts: int, num_nodes: int) -> Tally:
     """Nothing yet, for trees of up to `num_nodes` nodes."""
-    counts = np.zeros((num_texts, num_nodes + 1))
-    alone = np.zeros(num_texts)
-    return Tally(
-        tokens=alone.copy(),
-        rounds=alone.copy(),
-        root_passes=alone.copy(),
-        widths=counts.copy(),
-        sizes=counts.copy(),
-        depths=counts.copy(),
-        accepted=alone.copy(),
-        unknown=alone.copy(),
-    )
+    tokens, rounds, root_passes, accepted, unknown = np.zeros((5, num_texts))
+    widths, sizes, depths = np.zeros((3, num_texts, num_nodes + 1))
+    return Tally(tokens, rounds, root_passes, widths, sizes, depths, accepted, unknown)
 
 
 def new_walk(num_nodes: int) -> Walk:
     """A lone root."""
-    return Walk(
-        np.ones(1, np.int64),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, np.bool_),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, np.int64),
-        np.zeros(num_nodes, np.bool_),
-        np.zeros(num_nodes, np.int64),
-    )
+    rows, depths, revealed, new = np.zeros((4, num_nodes), np.int64)
+    on_text, expanded = np.zeros((2, num_nodes), np.bool_)
+    return Walk(np.ones(1, np.int64), rows, on_text, depths, revealed, expanded, new)
 
 
 @uncounted
