@@ -66,12 +66,9 @@ class _Side:
             played = Played(replays.play(self.candidate.drafting), self.ranking.costs)
         if played is None:
             return replace(self, tokens=None, step_ms=None)
-        return replace(
-            self,
-            tokens=played.samples(),
-            step_ms=played.step_samples(),
-            lengths=played.tally.tokens.tolist(),
-        )
+        lengths = played.tally.tokens.tolist()
+        samples = played.samples(), played.step_samples()
+        return _Side(self.candidate, self.ranking, *samples, lengths)
 
 
 def _tokens_ratio(one: _Side, other: _Side) -> Estimate:

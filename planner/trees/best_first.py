@@ -35,8 +35,7 @@ class BestFirst:
     def expected_tokens(self) -> np.ndarray:
         """float64 [max_nodes+1, max_depth+1], -inf where there is no such tree."""
         table = np.full((self.max_nodes + 1, self.max_depth + 1), -np.inf)
-        for depth in range(self.max_depth + 1):
-            _, _, reach = _pop_order(self.acceptance, self.max_nodes, depth, self.widest)
+        for depth, (_, _, reach) in enumerate(self._orders):
             table[1 : len(reach) + 1, depth] = np.cumsum(reach)
         return table
 
@@ -51,10 +50,14 @@ class BestFirst:
         draft_ms  float64 [> largest width]  time of one draft pass by width; inf if unknown
         """
         table = np.full((self.max_nodes + 1, self.max_depth + 1), np.inf)
-        for depth in range(self.max_depth + 1):
-            parents, depths, _ = _pop_order(self.acceptance, self.max_nodes, depth, self.widest)
+        for depth, (parents, depths, _) in enumerate(self._orders):
             table[1 : len(parents) + 1, depth] = _drafting_ms(parents, depths, draft_ms)
         return table
+
+    @cached_property
+    def _orders(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        depths = range(self.max_depth + 1)
+        return [_pop_order(self.acceptance, self.max_nodes, each, self.widest) for each in depths]
 
 
 def _level_order(parents: np.ndarray) -> list[int]:
