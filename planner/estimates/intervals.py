@@ -25,6 +25,11 @@ def product(*factors: Estimate) -> Estimate:
     )
 
 
+def inverse(number: Estimate) -> Estimate:
+    """One over it."""
+    return Estimate(value=1 / number.value, low=1 / number.high, high=1 / number.low)
+
+
 def relative(number: Estimate) -> Estimate:
     """Its interval around 1."""
     return Estimate(value=1.0, low=number.low / number.value, high=number.high / number.value)

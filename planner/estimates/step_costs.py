@@ -32,6 +32,7 @@ from ..documents.profile import Profile
 from ..documents.times import Costs, Curve
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
+from .intervals import inverse, product
 
 _ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
 """sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
@@ -250,20 +251,9 @@ def step_costs(
 
 
 def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Estimate:
-    """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval.
-
-    The three errors are independent; they are added in squares on the logarithmic scale.
-    """
-    value = tokens_per_step.value * autoregressive.ms / step.ms
-    times = (1.96 * step.error_ms / step.ms) ** 2
-    times += (1.96 * autoregressive.error_ms / autoregressive.ms) ** 2
-    below = np.log(tokens_per_step.value / tokens_per_step.low)
-    above = np.log(tokens_per_step.high / tokens_per_step.value)
-    return Estimate(
-        value=value,
-        low=value * float(np.exp(-min(np.sqrt(below**2 + times), _WIDEST))),
-        high=value * float(np.exp(min(np.sqrt(above**2 + times), _WIDEST))),
-    )
+    """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval; the
+    three errors are independent."""
+    return product(tokens_per_step, inverse(step.estimate), autoregressive.estimate)
 
 
 def _around(entries: Sequence[Costs], context: int) -> tuple[Costs, Costs, float]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..documents.estimate import Estimate
 from ..estimates.bootstrap import interval
-from ..estimates.intervals import around, product, relative
+from ..estimates.intervals import around, inverse, product, relative
 from ..plans.alternatives import Comparison
 from ..replay.replays import Played
 from .grading import Candidate
@@ -34,7 +34,7 @@ def compare(one: Candidate, other: Candidate, rankings: list[Ranking]) -> Compar
     tokens = _tokens_ratio(*sides)
     timed = _step_ratio(*sides)
     if not (one.grows or other.grows):
-        speed = product(tokens, _inverse(timed))
+        speed = product(tokens, inverse(timed))
         return Comparison(tokens_per_step=tokens, step_ms=timed, speed=speed)
     step, speed = (product(each, relative(timed)) for each in _varying(*sides))
     return Comparison(tokens_per_step=tokens, step_ms=step, speed=speed)
@@ -74,7 +74,7 @@ class _Side:
 def _tokens_ratio(one: _Side, other: _Side) -> Estimate:
     a, b = one.candidate.tokens_per_step, other.candidate.tokens_per_step
     if one.tokens is None or other.tokens is None or one.lengths != other.lengths:
-        return product(a, _inverse(b))  # not the same texts: no pairs
+        return product(a, inverse(b))  # not the same texts: no pairs
     samples = one.tokens / other.tokens
     return _sampled(a.value / b.value, samples, one, a.low / b.high, a.high / b.low)
 
@@ -84,7 +84,7 @@ def _varying(one: _Side, other: _Side) -> tuple[Estimate, Estimate]:
     a, b = one.candidate, other.candidate
     step, speed = a.step_ms.value / b.step_ms.value, a.tokens_per_ms / b.tokens_per_ms
     if one.tokens is None or other.tokens is None or one.lengths != other.lengths:
-        unpaired = product(a.tokens_per_step, _inverse(b.tokens_per_step))
+        unpaired = product(a.tokens_per_step, inverse(b.tokens_per_step))
         return _exactly(step), product(unpaired, _exactly(1 / step))
     assert one.step_ms is not None
     assert other.step_ms is not None
@@ -152,10 +152,6 @@ def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int]
         ((costs.draft.what, 0), costs.draft_root.error_ms, 1.0),
         *(((costs.draft.what, width), costs.draft(width).error_ms, 1.0) for width in widths),
     ]
-
-
-def _inverse(number: Estimate) -> Estimate:
-    return Estimate(value=1 / number.value, low=1 / number.high, high=1 / number.low)
 
 
 def _exactly(value: float) -> Estimate:
