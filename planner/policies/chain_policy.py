@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from .policy import MaxDepth, PolicySettings, Request
+from .policy import MaxDepth, Policy, PolicySettings, Request
 
 
 class ChainSettings(PolicySettings):
@@ -24,7 +24,7 @@ class ChainSettings(PolicySettings):
         return 1
 
 
-class ChainPolicy:
+class ChainPolicy(Policy):
     """One child below the last node as long as `_continues`, which a policy sets in `expanded`."""
 
     num_candidates = 1
@@ -47,6 +47,3 @@ class ChainPolicy:
         last = self._depth
         self._depth += 1
         return [(last, 1)]
-
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        pass

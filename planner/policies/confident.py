@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from ..documents.counted import counted
-from .chain_policy import ChainSettings
+from .chain_policy import ChainPolicy, ChainSettings
 from .policy import FEATURES, MAX_PROBABILITY, Policy, Request
 
 
@@ -30,40 +30,24 @@ class ConfidentDrafting(ChainSettings):
         return Confident(self)
 
 
-class Confident:
+class Confident(ChainPolicy):
     """The next token is drafted if the draft's distribution has an entry of at least `confidence`,
     as llama.cpp's `p-min` does it: the pass that says no is spent, and nothing is drafted with it.
     """
 
-    columns: tuple[str, ...] = (FEATURES[MAX_PROBABILITY],)
-    num_candidates = 1
+    columns = (FEATURES[MAX_PROBABILITY],)
 
     def __init__(self, settings: ConfidentDrafting) -> None:
-        self.num_nodes = settings.max_depth + 1
-        self._limit = settings.max_depth
+        super().__init__(settings.max_depth)
         self._least = settings.confidence
-        self._max_depth = 0
-        self._expanded = 0
-        self._sure = True
-
-    def start(self, max_depth: int) -> None:
-        self._max_depth = min(self._limit, max_depth)
-        self._expanded = 0
-        self._sure = True
 
     def grow(self) -> Sequence[Request]:
-        last = self._expanded
-        if not self._sure or last > self._max_depth:
+        last = self._depth
+        if not self._continues or last > self._max_depth:
             return []
+        self._depth += 1
         child = [(last - 1, 1)] if last > 0 else []
-        if last == self._max_depth:
-            self._expanded += 1
-            return child
-        return [*child, (last, 0)]
+        return child if last == self._max_depth else [*child, (last, 0)]
 
     def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        self._expanded += 1
-        self._sure = float(features[0, MAX_PROBABILITY]) >= self._least
-
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        pass
+        self._continues = float(features[0, MAX_PROBABILITY]) >= self._least

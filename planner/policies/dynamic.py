@@ -58,8 +58,6 @@ class Dynamic(ChainPolicy):
     of whose tokens were accepted, one less otherwise.
     """
 
-    columns: tuple[str, ...] = ()
-
     def __init__(self, settings: DynamicDrafting) -> None:
         super().__init__(settings.max_depth)
         self._wanted = settings.num_tokens

@@ -57,14 +57,13 @@ class TreeDrafting(PolicySettings):
         return FixedTree(self.tree)
 
 
-class FixedTree:
+class FixedTree(Policy):
     """One tree for all steps, drafted level by level, whatever is drawn.
 
     A `Tree` is numbered as it is drafted: level by level, the children of one node side by side.
     """
 
     num_candidates = 0
-    columns: tuple[str, ...] = ()
 
     def __init__(self, tree: Tree) -> None:
         self.num_nodes = tree.num_nodes
@@ -87,7 +86,4 @@ class FixedTree:
         return requests
 
     def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        pass
-
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        pass
+        """Nothing is shown."""

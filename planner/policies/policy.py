@@ -40,18 +40,13 @@ class Policy(Protocol):
     a function of q (`topk`, and every verifier at temperature 0), where nothing is sampled.
     """
 
-    @property
-    def num_nodes(self) -> int:
-        """Most nodes of any tree, root included."""
-
-    @property
-    def num_candidates(self) -> int:
-        """Candidates drawn at once below an expanded node, and shown to `expanded`; 0: exactly the
-        children that are asked for with a node's expansion are drawn, and nothing is shown."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the `FEATURES` that it looks at; the others may be NaN."""
+    num_nodes: int
+    """Most nodes of any tree, root included."""
+    num_candidates: int
+    """Candidates drawn at once below an expanded node, and shown to `expanded`; 0: exactly the
+    children that are asked for with a node's expansion are drawn, and nothing is shown."""
+    columns: tuple[str, ...] = ()
+    """Names of the `FEATURES` that it looks at; the others may be NaN."""
 
     def start(self, max_depth: int) -> None:
         """A new step begins with a lone root; nodes deeper than `max_depth` >= 0 are of no use."""
@@ -81,6 +76,7 @@ class Policy(Protocol):
         path     accepted nodes, without the root
         step_ms  wall time of the whole step
         """
+        return
 
 
 class PolicySettings(Part, ABC):

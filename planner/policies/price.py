@@ -37,7 +37,7 @@ from pydantic import Field, model_validator
 from ..documents.document import Milliseconds
 from .compiled.price_tables import Tables
 from .policy import COLLISION, FEATURES, Policy
-from .slot_policy import SlotPolicy, SlotSettings, Told
+from .slot_policy import SlotPolicy, SlotSettings
 
 Chance = Annotated[float, Field(ge=0, le=1)]
 
@@ -125,21 +125,16 @@ def tables_of(settings: PriceDrafting, *, deterministic: bool) -> Tables:
 class Price(SlotPolicy):
     """Tokens against time, both at the long-run rate."""
 
-    columns: tuple[str, ...] = (FEATURES[COLLISION],)
+    columns = (FEATURES[COLLISION],)
 
     def __init__(self, settings: PriceDrafting, *, deterministic: bool) -> None:
         from .compiled.price_kernel import advanced
 
-        super().__init__(settings)
-        self._advanced = advanced
-        self._tables = tuple(tables_of(settings, deterministic=deterministic))
-        self._planned = self._price = settings.price_per_ms
+        tables = tuple(tables_of(settings, deterministic=deterministic))
+        super().__init__(settings, advanced, tables, settings.price_per_ms)
+        self._planned = settings.price_per_ms
         self._online = settings.online
         self._tokens = self._time = 0.0
-
-    def _advance(self, told: Told) -> int:
-        tables, price = self._tables, self._price
-        return int(self._advanced(self._arrays, told, tables, price, self._max_depth))
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         if not self._online:
@@ -147,5 +142,6 @@ class Price(SlotPolicy):
         self._tokens += len(path) + 1
         self._time += step_ms
         planned_ms = STEPS_OF_THE_PLAN / self._planned
-        self._price = (STEPS_OF_THE_PLAN + self._tokens) / (planned_ms + self._time)
+        price = (STEPS_OF_THE_PLAN + self._tokens) / (planned_ms + self._time)
+        self._arguments = self._arguments[0], price
         self._first_answers.clear()

@@ -9,28 +9,18 @@ is known by heart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from ..documents.counted import counted
 from .compiled.memory import ANSWER, new_memory
-from .policy import FEATURES, MaxDepth, PolicySettings, Request
+from .policy import FEATURES, MaxDepth, Policy, PolicySettings, Request
 
 NumNodes = Annotated[int, Field(ge=1, description="most nodes of a tree, root included")]
 MaxChildren = Annotated[int, Field(ge=1, description="candidates drawn at once below a node")]
-
-
-Told = tuple[bool, np.ndarray, np.ndarray]
-"""What the last draft pass found, for the nodes that the last answer wanted expanded, in the order
-in which it first named them; of none, nothing:
-
-fresh     a step begins; with news its first answer, on a lone root, was given already
-drawn     float64 [w, num_candidates]
-features  float64 [w, `FEATURES`]
-"""
 
 
 class SlotSettings(PolicySettings):
@@ -54,15 +44,23 @@ class SlotSettings(PolicySettings):
         return f"at most {self.num_nodes} nodes and {counted(self.max_depth, 'level')}"
 
 
-class SlotPolicy:
-    """A policy whose decisions are one compiled function over a `Memory`: its `_advance`."""
+class SlotPolicy(Policy):
+    """A policy whose decisions are one compiled function over a `Memory`.
 
-    columns: tuple[str, ...] = ()
+    advanced   (arrays of the memory, (fresh, drawn, features), *arguments, max_depth) -> number of
+               requests, which it writes down; `drawn` and `features` are what the last draft pass
+               found, empty where nothing was told; fresh: a step begins, and with news its first
+               answer, on a lone root, was given already
+    arguments  what else it decides by
+    """
 
-    def __init__(self, settings: SlotSettings) -> None:
+    def __init__(
+        self, settings: SlotSettings, advanced: Callable[..., int], *arguments: Any
+    ) -> None:
         self.num_nodes, self.num_candidates = settings.num_nodes, settings.max_children
         self._limit = settings.max_depth
         self._max_depth = 0
+        self._advanced, self._arguments = advanced, arguments
         self._memory = new_memory(self.num_nodes, self.num_candidates)
         self._arrays = tuple(self._memory)
         self._answer = self._memory.wholes[ANSWER]
@@ -81,7 +79,8 @@ class SlotPolicy:
         lone = self._fresh and self._news is self._nothing
         if lone and self._max_depth in self._first_answers:
             return self._first_answers[self._max_depth]
-        count = self._advance((self._fresh, *self._news))
+        told = (self._fresh, *self._news)
+        count = self._advanced(self._arrays, told, *self._arguments, self._max_depth)
         self._news, self._fresh = self._nothing, False
         nodes, children = self._answer[:, :count].tolist()
         requests = list(zip(nodes, children, strict=True))
@@ -89,17 +88,7 @@ class SlotPolicy:
             self._first_answers[self._max_depth] = requests
         return requests
 
-    def verified(self, path: Sequence[int], step_ms: float) -> None:
-        pass
-
     @property
     def slot_values(self) -> np.ndarray:
         """float64 [nodes so far]: value of the slot that each filled; the root's is 1."""
         return self._memory.reals[0, : self._memory.wholes[0, 0]].copy()
-
-    def _advance(self, told: Told) -> int:
-        """Take in what the last pass found, decide, and write down the requests.
-
-        Returns how many requests.
-        """
-        raise NotImplementedError

@@ -58,17 +58,17 @@ class SpecHub(Verifier):
             return Chain().verify(p, q, drafts, rng)
         rng = source_of(rng)
         pairs = Pairs.of(normalised(p)[None], normalised(q)[None])
-        one, two = drafts.tolist()
-        if one == int(pairs.hub):
-            if rng.accept(float(pairs.as_second[0, two]), float(pairs.hub_then[0, two])):
-                return 1, two
-            if rng.accept(float(pairs.hub_first), float(pairs.left_of_hub_then)):
-                return 0, one
-        else:
-            if rng.accept(float(pairs.as_first[0, one]), float(pairs.then_hub[0, one])):
-                return 0, one
-            if rng.accept(float(pairs.hub_second), float(pairs.left_of_then_hub)):
-                return 1, two
+        drawn: list[int] = drafts.tolist()
+        place = 0 if drawn[0] == int(pairs.hub) else 1
+        other = drawn[1 - place]
+        mass, accepted, of_hub = (
+            (pairs.hub_then, pairs.as_second, pairs.hub_first),
+            (pairs.then_hub, pairs.as_first, pairs.hub_second),
+        )[place]
+        if rng.accept(float(accepted[0, other]), float(mass[0, other])):
+            return 1 - place, other
+        if rng.accept(float(of_hub), float((mass - accepted).sum())):
+            return place, drawn[place]
         residual = (pairs.wanted - pairs.as_first - pairs.as_second)[0].clamp_(min=0)
         if float(residual.sum()) > 0:
             return -1, sampled(residual, rng)
@@ -105,10 +105,6 @@ class Pairs(NamedTuple):
     """float64 [N, 1]: A1."""
     hub_second: Array
     """float64 [N, 1]: A2."""
-    left_of_then_hub: Array
-    """float64 [N, 1]: the mass of the pairs (x, a) on which x is not accepted."""
-    left_of_hub_then: Array
-    """float64 [N, 1]: the mass of the pairs (a, x) on which x is not accepted."""
 
     @classmethod
     def of(cls, p: Array, q: Array) -> Pairs:
@@ -121,21 +117,10 @@ class Pairs(NamedTuple):
         hub_then = at(q, hub) * others / others.sum(-1, keepdims=True)
         as_first = xp.minimum(wanted, then_hub)
         as_second = xp.minimum(wanted - as_first, hub_then)
-        left_of_hub_then = (hub_then - as_second).sum(-1, keepdims=True)
-        left_of_then_hub = (then_hub - as_first).sum(-1, keepdims=True)
-        hub_first = xp.minimum(of_hub, left_of_hub_then)
-        return cls(
-            hub=hub,
-            wanted=wanted,
-            then_hub=then_hub,
-            hub_then=hub_then,
-            as_first=as_first,
-            as_second=as_second,
-            hub_first=hub_first,
-            hub_second=xp.minimum(of_hub - hub_first, left_of_then_hub),
-            left_of_then_hub=left_of_then_hub,
-            left_of_hub_then=left_of_hub_then,
-        )
+        hub_first = xp.minimum(of_hub, (hub_then - as_second).sum(-1, keepdims=True))
+        left = (then_hub - as_first).sum(-1, keepdims=True)
+        hub_second = xp.minimum(of_hub - hub_first, left)
+        return cls(hub, wanted, then_hub, hub_then, as_first, as_second, hub_first, hub_second)
 
 
 def _others(rest: Array, hub: Array) -> Array:

@@ -102,7 +102,10 @@ def best_transport(p: Any, law: JointLaw) -> Transport:
     by_token = _sums(token, law.vocabulary)
     demand = by_token @ flow <= p
     problem = cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(flow)), [by_set @ flow <= mass, demand])
-    _solve(problem)
+    tolerances = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+    problem.solve(solver=cvxpy.HIGHS, **dict.fromkeys(tolerances, _TOLERANCE))
+    if problem.status != cvxpy.OPTIMAL:
+        raise PlannerError(f"law: the linear programme ended {problem.status}, expected optimal")
     accepted = np.zeros(sets.shape)
     accepted[of_set, token] = np.maximum(flow.value, 0.0)
     accepted *= _shrink(accepted.sum(axis=1), mass)[:, None]
@@ -115,31 +118,6 @@ def best_transport(p: Any, law: JointLaw) -> Transport:
         cut=cut,
         bound=bound,
     )
-
-
-def maximum_flow(p: Any, law: JointLaw) -> tuple[float, np.ndarray]:
-    """(optimal acceptance, token set of the smallest cut) for two children, as a flow over tokens.
-
-    Each pair's mass enters at its first token, stays there or moves to its second, and leaves for
-    the target: V^2 edges (Sun et al. 2024, appendix E).  The value is the optimum; the flow is no
-    coupling, since it may take several hops.
-    """
-    import cvxpy
-
-    p = _target(p, law)
-    if law.draws.shape[1] != 2:
-        raise PlannerError(f"law: got {law.draws.shape[1]} children, expected 2")
-    pairs = np.zeros((law.vocabulary, law.vocabulary))
-    np.add.at(pairs, (law.draws[:, 0], law.draws[:, 1]), law.weights)
-    enters = cvxpy.Variable(law.vocabulary, nonneg=True)
-    moves = cvxpy.Variable(pairs.shape, nonneg=True)
-    leaves = cvxpy.Variable(law.vocabulary, nonneg=True)
-    kept = leaves == enters + cvxpy.sum(moves, axis=0) - cvxpy.sum(moves, axis=1)
-    limits = [enters <= pairs.sum(axis=1), moves <= pairs, leaves <= p]
-    problem = cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(leaves)), [kept, *limits])
-    _solve(problem)
-    cut, _ = _smallest_cut(p, law, 1.0 - np.abs(kept.dual_value))
-    return float(problem.value), cut
 
 
 def cut_value(p: Any, law: JointLaw, tokens: Any) -> float:
@@ -201,18 +179,6 @@ def _sums(group: np.ndarray, num_groups: int) -> csr_array:
     """float64 [num_groups, flows]: sums the flows of each group."""
     ones = np.ones(len(group))
     return csr_array((ones, (group, np.arange(len(group)))), (num_groups, len(group)))
-
-
-def _solve(problem: Any) -> None:
-    import cvxpy
-
-    problem.solve(
-        solver=cvxpy.HIGHS,
-        primal_feasibility_tolerance=_TOLERANCE,
-        dual_feasibility_tolerance=_TOLERANCE,
-    )
-    if problem.status != cvxpy.OPTIMAL:
-        raise PlannerError(f"law: the linear programme ended {problem.status}, expected optimal")
 
 
 def _shrink(sums: np.ndarray, limits: np.ndarray) -> np.ndarray:

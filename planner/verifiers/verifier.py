@@ -26,32 +26,20 @@ class Source(Protocol):
     """A source of random decisions; `runtime.randomness` has the real one."""
 
     def categorical(self, probs: Array) -> Array:
-        """One token a row.
-
-        probs  float [..., V]  >= 0, not all zero; need not sum to 1
-
-        Returns int64 [...].
-        """
-        ...
+        """One token a row, int64 [...]; probs float [..., V] >= 0, of any sum but 0."""
 
     def without_replacement(self, probs: Array, k: int) -> Array:
-        """k different tokens a row, in the order drawn.
-
-        probs  float [w, V]  >= 0, no row all zero; need not sum to 1
-        k      1 <= k <= V
+        """1 <= k <= V different tokens a row, in the order drawn: int64 [w, k]; probs float [w, V].
 
         Each draw is from what is left, renormalised; where nothing is left, uniform over the
-        tokens not drawn yet.  Returns int64 [w, k].
+        tokens not drawn yet.
         """
-        ...
 
     def with_replacement(self, probs: Array, k: int) -> Array:
-        """k independent tokens a row: probs float [w, V], as above.  Returns int64 [w, k]."""
-        ...
+        """k independent tokens a row, int64 [w, k]; probs float [w, V]."""
 
     def accept(self, share: float, total: float) -> bool:
         """True with probability min(1, share / total), without dividing (0/0 is False)."""
-        ...
 
 
 Random = Any

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.policies import GreedyDrafting
-from planner.policies.greedy import Greedy
+from planner.policies.compiled.greedy_kernel import advanced
 from planner.policies.policy import Request
+from planner.policies.slot_policy import SlotPolicy
 
 
 class DropsUnlikely:
@@ -47,13 +48,12 @@ class DropsUnlikely:
         pass
 
 
-class LooksAhead(Greedy):
+class LooksAhead(SlotPolicy):
     """DySpec's greedy policy whose slots are worth what the candidates are that would fill them."""
 
     def __init__(self, num_nodes: int, max_children: int) -> None:
-        super().__init__(
-            GreedyDrafting(num_nodes=num_nodes, max_depth=9, max_children=max_children)
-        )
+        settings = GreedyDrafting(num_nodes=num_nodes, max_depth=9, max_children=max_children)
+        super().__init__(settings, advanced)
 
     def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
         ahead = np.append(drawn[:, 1:], drawn[:, -1:], axis=1)

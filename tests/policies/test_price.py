@@ -237,16 +237,16 @@ def test_the_price_follows_what_is_measured():
     for _ in range(4000):
         policy.verified([1, 2], 10.0)  # 3 tokens in 10 ms
     share_of_plan = STEPS_OF_THE_PLAN / planned / 40_000
-    assert policy._price == pytest.approx(0.3, rel=share_of_plan)
+    assert policy._arguments[-1] == pytest.approx(0.3, rel=share_of_plan)
     policy = Price(made(online=True), deterministic=False)
     policy.verified([], 1 / planned)
-    assert policy._price == pytest.approx(planned)
+    assert policy._arguments[-1] == pytest.approx(planned)
     policy.verified([1], 5.0)
     measured_ms = (STEPS_OF_THE_PLAN + 1) / planned + 5
-    assert policy._price == pytest.approx((STEPS_OF_THE_PLAN + 3) / measured_ms)
+    assert policy._arguments[-1] == pytest.approx((STEPS_OF_THE_PLAN + 3) / measured_ms)
     fixed = Price(SETTINGS, deterministic=False)
     fixed.verified([1, 2, 3], 1.0)
-    assert fixed._price == planned
+    assert fixed._arguments[-1] == planned
 
 
 def test_a_price_that_has_risen_is_asked_before_the_first_pass():

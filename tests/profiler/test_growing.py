@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from planner.documents.sampling import Sampling
-from planner.policies.greedy import Greedy
+from planner.policies.slot_policy import SlotPolicy
 from planner.policies.stopping import Stopping
 from profiler import Pair
 from profiler.times.cost_grid import CostGrid, chain_sizes, powers_of_two
@@ -54,7 +54,7 @@ def clock(monkeypatch):
 def test_deciding_is_overhead_of_what_grows_and_of_nothing_else(clock, num_nodes):
     draft = table(1)
     clock(draft, "forward", DRAFTING)
-    clock(Greedy, "grow", TREES)
+    clock(SlotPolicy, "grow", TREES)
     clock(Stopping, "grow", CHAINS)
     grid = CostGrid.up_to(num_nodes, V, ("rrsw", "topk"))
     sweeps = CostSweeps(

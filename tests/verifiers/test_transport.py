@@ -7,7 +7,7 @@ import pytest
 
 from planner import PlannerError
 from planner.optimizer import acceptance_rates, optimal_acceptance
-from planner.verifiers.transport_lp import LAWS, best_transport, cut_value, joint_law, maximum_flow
+from planner.verifiers.transport_lp import LAWS, best_transport, cut_value, joint_law
 
 from . import one_node
 from .distributions import FAMILIES, family, pairs
@@ -67,18 +67,6 @@ def test_fast_optimum_is_the_linear_programmes(kind, law):
         value = fast(p, q, law, num_children)
         assert found.acceptance - 1e-12 <= value <= found.bound + 1e-12
         assert found.bound - found.acceptance <= 1e-6
-
-
-@pytest.mark.parametrize("law", ["independent", "without replacement", "hub"])
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_maximum_flow_is_the_same_for_pairs(kind, law):
-    rng = np.random.default_rng(0)
-    for vocabulary in (2, 7, 30):
-        p, q = family(kind, vocabulary, rng)
-        pair_law = joint_law(q, law, 2)
-        value, cut = maximum_flow(p, pair_law)
-        assert value == pytest.approx(fast(p, q, law, 2), abs=1e-6)
-        assert cut_value(p, pair_law, cut) == pytest.approx(fast(p, q, law, 2), abs=1e-6)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -145,7 +133,6 @@ def test_spechubs_worked_example_leaves_nothing():
         (lambda: joint_law([0.5, 0.6], "top", 1), "q: a distribution sums to 1.1"),
         (lambda: joint_law([[0.5, 0.5]], "top", 1), r"q: got an array of shape \(1, 2\)"),
         (lambda: best_transport([1.0], joint_law([0.5, 0.5], "top", 1)), "p: got 1 tokens"),
-        (lambda: maximum_flow([1, 0], joint_law([0.5, 0.5], "top", 1)), "law: got 1 children"),
     ],
 )
 def test_wrong_input_is_named(call, fault):

@@ -8,23 +8,10 @@ import numpy as np
 from numba import njit
 
 from ..policy import COLLISION
+from . import slots
 from .memory import Memory
 from .price_tables import Tables
-from .slots import (
-    Heap,
-    Nodes,
-    Requests,
-    ask,
-    asked_for,
-    fill_drawn,
-    fill_lone_root,
-    heap_in,
-    nodes_in,
-    pop,
-    push,
-    requests_in,
-    reveal,
-)
+from .slots import Heap, Nodes, Requests
 from .uncounted import uncounted
 
 
@@ -32,15 +19,14 @@ class Growth(NamedTuple):
     """The tree so far, with what its slots are worth."""
 
     nodes: Nodes
-    reach: np.ndarray
-    """float64 [num_nodes]: P(the node is accepted)"""
+    """Their values are P(the node is accepted)."""
     tried: np.ndarray
     """float64 [num_nodes]: P(the slot below the node is tried)"""
     left: np.ndarray
     """float64 [num_nodes]: mass of q without the revealed children"""
     squares: np.ndarray
     """float64 [num_nodes]: sum of squares of it"""
-    slots: Heap
+    heap: Heap
     """Slots below expanded nodes, by the chance that their candidate is accepted"""
     done: np.ndarray
     """bool [1]: has all been asked for?"""
@@ -48,38 +34,28 @@ class Growth(NamedTuple):
 
 @njit(cache=True)
 def growth_in(memory: Memory) -> Growth:
-    """The tree so far, with rows 3 to 6 of the real numbers and the second of the flags."""
-    num_nodes = len(memory.drawn)
-    return Growth(
-        nodes_in(memory),
-        memory.reals[3, :num_nodes],
-        memory.reals[4, :num_nodes],
-        memory.reals[5, :num_nodes],
-        memory.reals[6, :num_nodes],
-        heap_in(memory, 0),
-        memory.flags[1, :1],
-    )
+    """The tree so far, with rows 3 to 5 of the real numbers and the second of the flags."""
+    tried, left, squares = memory.reals[3], memory.reals[4], memory.reals[5]
+    done = memory.flags[1, :1]
+    return Growth(slots.nodes_in(memory), tried, left, squares, slots.heap_in(memory, 0), done)
 
 
 @njit(cache=True)
 def advanced(memory, told, tables, price, max_depth):  # type: ignore[no-untyped-def]
     """Take in what was told, go on, and return how many requests there are; see `SlotPolicy`.
 
-    memory  a plain tuple of `Memory`'s arrays
-    told    (fresh, drawn, features)
     tables  a plain tuple of `Tables`' fields
     """
     fresh, drawn, features = told
     tables = Tables(*tables)
     whole = Memory(*memory)
-    growth, requests = growth_in(whole), requests_in(whole)
+    growth, requests = growth_in(whole), slots.requests_in(whole)
     if fresh:
         start(growth)
     if len(drawn) > 0:
         if fresh:
             advance(growth, tables, requests, price, max_depth)
-        places = asked_for(growth.nodes, requests)
-        fill_drawn(growth.nodes, places, drawn)
+        places = slots.fill_drawn(growth.nodes, requests, drawn)
         fill_expanded(growth, tables, places, features[:, COLLISION])
     advance(growth, tables, requests, price, max_depth)
     return requests.count[0]
@@ -88,9 +64,8 @@ def advanced(memory, told, tables, price, max_depth):  # type: ignore[no-untyped
 @uncounted
 def start(growth: Growth) -> None:
     """Back to a lone root, reached for certain."""
-    fill_lone_root(growth.nodes)
-    growth.reach[0] = 1.0
-    growth.slots.size[0] = 0
+    slots.fill_lone_root(growth.nodes)
+    growth.heap.size[0] = 0
     growth.done[0] = False
 
 
@@ -101,8 +76,7 @@ def fill_expanded(
     """Their first slots, `nodes.drawn` having been written; collisions float64 [places]."""
     for i in range(len(places)):
         node = places[i]
-        growth.nodes.expanded[node] = True
-        growth.tried[node] = growth.reach[node]
+        growth.tried[node] = growth.nodes.values[node]
         growth.left[node] = 1.0
         growth.squares[node] = collisions[i]
         _push_slot(growth, tables, node)
@@ -116,8 +90,8 @@ def advance(
     requests.count[0] = 0
     if growth.done[0]:
         return
-    nodes, slots = growth.nodes, growth.slots
-    while slots.size[0] > 0 and slots.values[0] >= tables.node_price:
+    nodes, heap = growth.nodes, growth.heap
+    while heap.size[0] > 0 and heap.values[0] >= tables.node_price:
         if nodes.count[0] == len(nodes.depths):
             break
         _fill_slot(growth, tables, requests)
@@ -136,13 +110,12 @@ def advance(
 def _fill_slot(growth: Growth, tables: Tables, requests: Requests) -> None:
     """Fill the likeliest slot and split its chance."""
     nodes = growth.nodes
-    _, node = pop(growth.slots)
-    ask(requests, node, 1)
+    _, node = slots.pop(growth.heap)
+    slots.ask(requests, node, 1)
     rank = nodes.revealed[node]
-    child = reveal(nodes, node)
     drawn = nodes.drawn[node, rank]
     accepted = _looked_up(tables.knots, tables.after, rank, drawn)
-    growth.reach[child] = growth.tried[node] * accepted
+    slots.reveal(nodes, node, growth.tried[node] * accepted)
     growth.tried[node] *= 1.0 - accepted
     growth.squares[node] -= (drawn * growth.left[node]) ** 2
     growth.left[node] *= 1.0 - drawn
@@ -161,7 +134,7 @@ def _push_slot(growth: Growth, tables: Tables, node: int) -> None:
         left = growth.left[node]
         collision = growth.squares[node] / (left * left) if left > 1e-6 else 0.0
         accepted = _looked_up(tables.knots, tables.before, rank, min(max(collision, 0.0), 1.0))
-    push(growth.slots, growth.tried[node] * accepted, node)
+    slots.push(growth.heap, growth.tried[node] * accepted, node)
 
 
 @uncounted
@@ -169,7 +142,7 @@ def _ask_pass(
     growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
 ) -> bool:
     """Ask for the draft pass that gains most, if any gains anything."""
-    nodes, reach = growth.nodes, growth.reach
+    nodes, reach = growth.nodes, growth.nodes.values
     first = requests.count[0]  # candidates are sorted where their requests will stand
     num = 0
     for node in range(nodes.count[0]):
@@ -212,8 +185,8 @@ def _worth_expanding(tables: Tables, reach: float, is_root: bool) -> float:
 @njit(cache=True)
 def _worth_verifying(growth: Growth, tables: Tables, price: float) -> int:
     """How many of the likeliest slots to fill, with what is known now."""
-    count, slots = growth.nodes.count[0], growth.slots
-    values = np.sort(slots.values[: slots.size[0]])
+    count, heap = growth.nodes.count[0], growth.heap
+    values = np.sort(heap.values[: heap.size[0]])
     best, best_gain, gain = 0, 0.0, 0.0
     for i in range(min(len(values), len(tables.verify_ms) - 1 - count)):
         gain += values[len(values) - 1 - i]

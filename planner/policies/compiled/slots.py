@@ -89,25 +89,22 @@ def heap_in(memory: Memory, which: int) -> Heap:
 
 
 @njit(cache=True)
-def asked_for(nodes: Nodes, requests: Requests) -> np.ndarray:
-    """int64 [w]: the nodes that an answer wants expanded, in the order in which it names them."""
-    places = np.empty(requests.count[0], np.int64)
+def fill_drawn(nodes: Nodes, requests: Requests, drawn: np.ndarray) -> np.ndarray:
+    """Write what a draft pass found, float64 [w, at least max_children].
+
+    Returns int64 [w]: the nodes that `requests` wants expanded, in the order in which it names
+    them.
+    """
+    places = np.empty(len(drawn), np.int64)
     num = 0
     for i in range(requests.count[0]):
         node = requests.nodes[i]
         if not nodes.expanded[node]:
             nodes.expanded[node] = True
+            nodes.drawn[node] = drawn[num, : nodes.drawn.shape[1]]
             places[num] = node
             num += 1
-    return places[:num]
-
-
-@njit(cache=True)
-def fill_drawn(nodes: Nodes, places: np.ndarray, drawn: np.ndarray) -> None:
-    """Write what a draft pass over `places` found, float64 [w, at least max_children]."""
-    for i in range(len(places)):
-        nodes.drawn[places[i]] = drawn[i, : nodes.drawn.shape[1]]
-        nodes.expanded[places[i]] = True
+    return places
 
 
 @uncounted
@@ -180,7 +177,7 @@ def ask(requests: Requests, node: int, children: int) -> None:
 
 
 @uncounted
-def reveal(nodes: Nodes, node: int, value: float = np.nan) -> int:
+def reveal(nodes: Nodes, node: int, value: float) -> int:
     """Fill the slot of `value` below `node`; returns the number of the child, whose drawn value may
     be read from now on."""
     child = nodes.count[0]
