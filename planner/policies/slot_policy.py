@@ -10,7 +10,7 @@ is known by heart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -19,16 +19,13 @@ from ..documents.counted import counted
 from .compiled.memory import ANSWER, new_memory
 from .policy import FEATURES, MaxDepth, Policy, PolicySettings, Request
 
-NumNodes = Annotated[int, Field(ge=1, description="most nodes of a tree, root included")]
-MaxChildren = Annotated[int, Field(ge=1, description="candidates drawn at once below a node")]
-
 
 class SlotSettings(PolicySettings):
     """Trees that grow while they are drafted, of at most `num_nodes` nodes."""
 
-    num_nodes: NumNodes
+    num_nodes: int = Field(ge=1, description="most nodes of a tree, root included")
     max_depth: MaxDepth
-    max_children: MaxChildren
+    max_children: int = Field(ge=1, description="candidates drawn at once below a node")
 
     @property
     def most_nodes(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .namespace import Array, at, namespace, places
+from .namespace import Array, at, namespace, places, sums_before, sums_from
 from .rejection import normalised, sampled
 from .verifier import Random, Rank, Verifier, source_of
 
@@ -101,7 +101,8 @@ def selection_factors(p: Array, q: Array, most: int, num_bisections: int = BISEC
     ratio = xp.where(q > 0, p / xp.clip(q, tiny, None), xp.inf)
     order = xp.argsort(ratio, -1)
     ratio, p, q = at(ratio, order), at(p, order), at(q, order)
-    p_below, q_below, p_above, q_above = _below(p), _below(q), _above(p), _above(q)
+    p_below, q_below = sums_before(p), sums_before(q)
+    p_above, q_above = sums_from(p), sums_from(q)
     counts = xp.ones_like(p[:, :1]) * xp.asarray(range(1, most + 1), device=p.device)
 
     def within(factors: Array) -> Array:
@@ -117,16 +118,3 @@ def selection_factors(p: Array, q: Array, most: int, num_bisections: int = BISEC
         enough = within(middle)
         low, high = xp.where(enough, low, middle), xp.where(enough, middle, high)
     return high
-
-
-def _below(rows: Array) -> Array:
-    """float64 [N, V + 1]: the sum before each place of each row."""
-    xp = namespace(rows)
-    return xp.concatenate((xp.zeros_like(rows[:, :1]), rows.cumsum(-1)), -1)
-
-
-def _above(rows: Array) -> Array:
-    """float64 [N, V + 1]: the sum from each place of each row on, added up from the end."""
-    xp = namespace(rows)
-    behind = xp.flip(xp.flip(rows, (-1,)).cumsum(-1), (-1,))
-    return xp.concatenate((behind, xp.zeros_like(rows[:, :1])), -1)

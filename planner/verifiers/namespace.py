@@ -68,6 +68,19 @@ def places(ascending: Array, values: Array) -> Array:
     return namespace(ascending).searchsorted(ascending, values, right=True)
 
 
+def sums_before(rows: Array) -> Array:
+    """[..., V + 1]: the sum before each place of each row."""
+    xp = namespace(rows)
+    return xp.concatenate((xp.zeros_like(rows[..., :1]), rows.cumsum(-1)), -1)
+
+
+def sums_from(rows: Array) -> Array:
+    """[..., V + 1]: the sum from each place of each row on, added up from the end."""
+    xp = namespace(rows)
+    behind = xp.flip(xp.flip(rows, (-1,)).cumsum(-1), (-1,))
+    return xp.concatenate((behind, xp.zeros_like(rows[..., :1])), -1)
+
+
 def uniforms(like: Array, rng: Any) -> Array:
     """float64 [N, 1] in [0, 1), a number for each row of `like`, from a generator of its kind
     (`numpy.random.Generator` or `torch.Generator`)."""

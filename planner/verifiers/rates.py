@@ -1,8 +1,5 @@
-"""How often is each child accepted, for given target and draft distributions?
-
-Arguments are checked here, once and for every verifier; what each accepts at one node, computed
-rather than counted, stands in its class (`Verifier.rates`).
-"""
+"""How often is each child accepted, for given distributions?  Checked here, computed in
+`Verifier.rates`."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ cut has x but not y of the same ratio, neither dropping x nor adding y changes i
 a smallest cut with all of the group added, and that set is a prefix in whatever order they come.
 
 One text serves arrays and tensors, but for three children and more without replacement: compiled
-for the one, and for the other many positions at once, on a GPU too, since profiles hold the optimum
-at thousands of them.  Tests hold the two together.
+for the one, many positions at once for the other, since profiles hold thousands.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from math import expm1, log
 import numpy as np
 from numba import njit
 
-from .namespace import Array, at, converted, fill_at, in_chunks, namespace, replaced_at
+from .namespace import Array, at, converted, fill_at, in_chunks, namespace, replaced_at, sums_from
 from .rejection import TINY, rows_to_one
 
 MAX_CLOCKS = {"cpu": 1 << 12, "cuda": 1 << 17}
@@ -35,14 +34,14 @@ MIN_ROWS = 64
 BLOCK = 16
 """Tokens between two summations over the nodes."""
 
-LOG_STEP = 0.3
+LOG_STEP, FINE_STEP = 0.3, 0.2
+"""Between nodes, for tensors and for arrays."""
+
 FIRST = 2e-4
 """The first node in time: until then at most FIRST^3 / 6 of three children were drawn."""
 
 LAST = 80.0
 """The last node, over the mean time until the slowest child is drawn: e^-80 are late."""
-
-_FINE_STEP = 0.2
 
 Bound = Callable[[Array, Array, Sequence[int]], Array]
 """(p, q float64 [N, V], rows sorted as by `_sorted`, numbers of children) -> [N, numbers]"""
@@ -128,7 +127,7 @@ def _both_inside(q: Array) -> Array:
     beside = replaced_at(q, top, 0.0).sum(-1, keepdims=True)  # 1 - q(top), not cancelled
     left = fill_at(1 - q, top, beside)
     followed = xp.divide(q, xp.clip(left, TINY, None, out=left), out=left).cumsum(-1)
-    followed *= _outside(q)
+    followed *= sums_from(q)[..., 1:]
     return xp.subtract(q.cumsum(-1), followed, out=followed)
 
 
@@ -160,13 +159,6 @@ def _with_exhausted(found: Array, before: Array, q: Array, num_children: int) ->
     return found
 
 
-def _outside(q: Array) -> Array:
-    """float64 [..., V]: the mass behind each prefix, summed from the end, not 1 - mass."""
-    xp = namespace(q)
-    behind = xp.flip(xp.flip(q[..., 1:], (-1,)).cumsum(-1), (-1,))
-    return xp.concatenate((behind, xp.zeros_like(q[..., :1])), -1)
-
-
 # ------------------------------------------------------- three children and more, as clocks
 
 
@@ -175,10 +167,10 @@ def _by_compiled_clocks(before: np.ndarray, q: np.ndarray, counts: Sequence[int]
     found = np.ones((len(q), len(counts)))
     for row, support in enumerate(np.count_nonzero(q, axis=-1)):
         drawable = q[row, :support]
-        outside = _outside(drawable)
+        outside = sums_from(drawable)[1:]
         for column, count in enumerate(counts):
             if support > count:
-                log_s = np.arange(np.log(1e-4), np.log(LAST / 2 / outside[-2]), _FINE_STEP)
+                log_s = np.arange(np.log(1e-4), np.log(LAST / 2 / outside[-2]), FINE_STEP)
                 inside = np.zeros(support)
                 inside[-1] = 1.0
                 fill_inside(drawable, outside, np.exp(log_s), count, inside)
@@ -206,11 +198,11 @@ def fill_inside(q, outside, times, num_children, inside):  # type: ignore[no-unt
             for i in range(num_children - 1, 0, -1):
                 rang[i] += drawn * (rang[i - 1] - rang[i])
             rang[0] -= drawn * rang[0]
-            inside[j] += _FINE_STEP * s * outside[j] * np.exp(-outside[j] * s) * enough
+            inside[j] += FINE_STEP * s * outside[j] * np.exp(-outside[j] * s) * enough
 
 
 def _by_clocks_together(before: Array, q: Array, counts: Sequence[int]) -> Array:
-    """Positions whose slowest child is alike together: they share their nodes."""
+    """Positions whose slowest child is alike share their nodes."""
     slowest = _slowest(q, counts[-1])
     found = q.new_ones(len(q), len(counts))
     rows = (q > 0).sum(-1).gt(3).nonzero()[:, 0]
@@ -259,7 +251,7 @@ def _by_clocks(before: Array, q: Array, nodes: Array, counts: Sequence[int]) -> 
 
     Returns float64 [N, counts].
     """
-    xp, outside = namespace(q), _outside(q)
+    xp, outside = namespace(q), sums_from(q)[:, 1:]
     weights = LOG_STEP * nodes
     # rang[b, n, k, t]: at least k of the tokens up to the b-th of the block rang
     rang = q.new_zeros(BLOCK + 1, len(q), counts[-1] + 1, len(nodes))

@@ -1,9 +1,9 @@
 """A verifier: a way to draw the children of a node together with a way to judge them.
 
-In one step the draft proposes children for each node of a tree, and the target then goes down the
-tree: at each node it accepts one of the children or none.  p is the target's distribution at a
-node and q the draft's.  A verifier returns a token distributed exactly as p whatever q is; how
-often that token is one of the children is what verifiers differ in.
+In one step the draft proposes children for each node of a tree, and the target goes down the tree:
+at each node it accepts one of the children or none.  p is the target's distribution at a node and q
+the draft's.  The token that comes out is distributed as p whatever q is; how often it is one of the
+children is what verifiers differ in.
 """
 
 from __future__ import annotations
