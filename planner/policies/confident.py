@@ -31,9 +31,7 @@ class ConfidentDrafting(ChainSettings):
 
 
 class Confident(ChainPolicy):
-    """The next token is drafted if the draft's distribution has an entry of at least `confidence`,
-    as llama.cpp's `p-min` does it: the pass that says no is spent, and nothing is drafted with it.
-    """
+    """The pass that says no is spent, and nothing is drafted with it, as llama.cpp does it."""
 
     columns = (FEATURES[MAX_PROBABILITY],)
 

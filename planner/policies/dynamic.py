@@ -51,12 +51,8 @@ class DynamicDrafting(ChainSettings):
 
 
 class Dynamic(ChainPolicy):
-    """So many tokens, ended after one of little probability.
-
-    As in transformers 5.23's candidate generator and its confidence criterion: the token that
-    falls short of the confidence is drafted still.  `heuristic`: two tokens more after a step all
-    of whose tokens were accepted, one less otherwise.
-    """
+    """The token that falls short of the confidence is drafted still, as in transformers 5.23's
+    candidate generator and its confidence criterion."""
 
     def __init__(self, settings: DynamicDrafting) -> None:
         super().__init__(settings.max_depth)

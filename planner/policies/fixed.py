@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, field_validator
 
 from ..documents.counted import counted
@@ -84,6 +83,3 @@ class FixedTree(Policy):
         requests = self._levels[self._depth]
         self._depth += 1
         return requests
-
-    def expanded(self, nodes: Sequence[int], drawn: np.ndarray, features: np.ndarray) -> None:
-        """Nothing is shown."""

@@ -69,6 +69,7 @@ class Policy(Protocol):
                                                q(x_r) for independent draws
         features  float64 [w, len(FEATURES)]   of q, known before any draw
         """
+        return
 
     def verified(self, path: Sequence[int], step_ms: float) -> None:
         """The step is over.
