@@ -26,7 +26,7 @@ CHOICES = ("auto", "tree", *MASKED)  # what a person may ask for
 
 
 def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMask | PackedBits:
-    """What says to the implementation that `config` names what rows see.
+    """The one that says to the implementation which `config` names what rows see.
 
     Its `name` is what documents call the implementation; its `arguments` are keyword arguments of
     the model, for a pass of `num_rows` rows behind `length`, `visible` as for `LanguageModel`.

@@ -43,7 +43,16 @@ class AcceptanceHead(nn.Module):
         size = shape.hidden_size
         self.blocks = nn.ModuleList(ResidualBlock(size) for _ in range(shape.depth))
         self.output = nn.Linear(size, 1)
-        self._initialise(torch.Generator().manual_seed(seed))
+        # Small blocks, nearly the identity, different from the first step on; an output of zero,
+        # that says 1/2 of everything.
+        rng = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for weight in self.parameters():
+                if weight.dim() == 2:
+                    weight.normal_(std=0.1 / size**0.5, generator=rng)
+                else:
+                    weight.zero_()
+            self.output.weight.zero_()
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits, float32 [...], of float [..., hidden_size] in any precision."""
@@ -61,17 +70,6 @@ class AcceptanceHead(nn.Module):
     def probabilities(self, hidden: Tensor) -> Tensor:
         """float32 [...]: the scores with the loss's weight undone."""
         return unweighted(self(hidden), self.reject_weight).sigmoid()
-
-    def _initialise(self, rng: torch.Generator) -> None:
-        """Small blocks, nearly the identity, different from the first step on; an output of zero,
-        that says 1/2 of everything."""
-        with torch.no_grad():
-            for weight in self.parameters():
-                if weight.dim() == 2:
-                    weight.normal_(std=0.1 / self.shape.hidden_size**0.5, generator=rng)
-                else:
-                    weight.zero_()
-            self.output.weight.zero_()
 
 
 def unweighted(logits: Tensor, reject_weight: float) -> Tensor:

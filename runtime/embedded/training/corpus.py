@@ -205,7 +205,7 @@ def _enough(got: int, expected: int, held_out: list[SourceFile]) -> None:
     if got < expected:
         raise PlannerError(
             f"got {got} prompts from {len(held_out)} held-out library files, expected {expected}; "
-            "raise held_out_percent or max_bytes_per_source"
+            "raise the percentage held out or max_bytes_per_source"
         )
 
 
