@@ -266,14 +266,12 @@ def _times(axes: Axes, curve: Curve, colour: str, shade: float, label: str) -> N
 def _accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
     """Acceptance by number of children under one sampling, beside the best that is possible."""
     entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
+    lines = [(entry, entry.verifier, f"C{place}") for place, entry in enumerate(entries)]
     if sampling.is_greedy:
-        entries = entries[:1]  # all verifiers are one there
-    for place, entry in enumerate(entries):
-        accepted = entry.by_count()
-        name = "all verifiers (T=0)" if sampling.is_greedy else entry.verifier
-        colour = TARGET if sampling.is_greedy else f"C{place}"
-        counts = np.arange(1, len(accepted) + 1)
-        axes.plot(counts, accepted, "o-", ms=3, linewidth=1, color=colour, label=name)
+        lines = [(entries[0], "all verifiers (T=0)", TARGET)]
+    for entry, name, colour in lines:
+        counts = np.arange(1, entry.num_ranks + 1)
+        axes.plot(counts, entry.by_count(), "o-", ms=3, linewidth=1, color=colour, label=name)
     bounds = [bound for bound in profile.optimal if bound.sampling == sampling]
     for bound in bounds:
         # of one child both laws are the same; the one measured at more positions sets the level
@@ -281,7 +279,7 @@ def _accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
         best = np.minimum(bound.mean() * sharpest.mean()[0] / max(bound.mean()[0], 1e-12), 1)
         law = "drawn independently" if bound.replacement else "without replacement"
         style = ":" if bound.replacement else "--"
-        counts = np.arange(1, len(best) + 1)
+        counts = np.arange(1, bound.num_children + 1)
         axes.plot(counts, best, style, color=INK, linewidth=1, label=f"optimum, {law}")
     axes.set(title=f"accepted at all, {sampling}", xlabel="children of a node", ylim=(None, 1))
 

@@ -66,15 +66,14 @@ def _entries(profile: Profile, sampling: Sampling) -> list[Acceptance]:
 
 def _by_rank(sampling: Sampling, entries: list[Acceptance]) -> Shown:
     num_prompts = len(entries[0].prompts)
-    spread = f"± 95 % over {num_prompts} prompts"
+    notes = [f"± 95 % over {num_prompts} prompts"]
     if num_prompts == 1:
-        spread = "of one prompt: nothing is known of the spread between prompts"
-    notes = ""
+        notes = ["of one prompt: nothing is known of the spread between prompts"]
     if sampling.is_greedy:
-        notes += "; at temperature 0 all verifiers are one"
+        notes.append("at temperature 0 all verifiers are one")
     if not all(entry.by_rank_alone for entry in entries):
-        notes += (
-            "; where siblings make a difference, of a node with as many children as in brackets"
+        notes.append(
+            "where siblings make a difference, of a node with as many children as in brackets"
         )
     most = min(max(entry.num_ranks for entry in entries), _RANKS_SHOWN)
     rows = []
@@ -83,7 +82,7 @@ def _by_rank(sampling: Sampling, entries: list[Acceptance]) -> Shown:
         rates = acceptance_by_rank(entry)[:most]
         cells = [_with_error(rate, num_prompts) for rate in rates]
         rows.append([name, *cells, *[""] * (most - len(cells)), f"{entry.mean().sum():.3f}"])
-    title = f"{sampling}: acceptance by rank, every position weighing the same, {spread}{notes}"
+    title = f"{sampling}: acceptance by rank, every position weighing the same, {'; '.join(notes)}"
     return table(title, ["verifier", *map(str, range(most)), "all ranks"], rows)
 
 

@@ -58,7 +58,7 @@ def _loss(own: Plan, theirs: Plan) -> str:
     if own.predicted is None or own.made_from is None:
         return "note: what it loses against the plan itself is not known"
     ours, other = own.predicted.speedup.value, theirs.predicted.speedup.value
-    if other >= ours:
+    if other >= ours * (1 - 1e-12):  # but for rounding
         return f"the plan itself: speedup {ours:.2f}; nothing is lost by the change"
     return f"the plan itself: speedup {ours:.2f}; {percent(1 - other / ours)} of its speed is lost"
 
