@@ -202,11 +202,11 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
                 results, lambda each: (each.timed.shape, each.timed.temperature)
             ):
                 rows += compared(pair, shown(list(group)))
-            print(details([row for row in rows if row.pair == pair]), flush=True)
             publish(rows, table(rows), "growing", arguments.output, arguments.page)
             if arguments.page:
                 beside = arguments.page.with_name("growing-details.md")
                 replace_marked(beside, "growing-details", details(rows))
+    print(details(rows))
 
 
 if __name__ == "__main__":
