@@ -7,38 +7,32 @@ from pathlib import Path
 
 import click
 
-from .options import SEED, deliver, model_options, output_option, say, threads_option
+from . import options
 
 
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
-@model_options
+@click.argument("plan", type=options.FILE)
+@options.model_options
 @click.option("--prompt", help="One prompt; it is printed with its continuation.")
 @click.option(
     "--prompts", metavar="FILE", help="Many prompts (.txt, .jsonl, or embedded/evaluation)."
 )
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option("--max-new-tokens", type=click.IntRange(1), default=128, show_default=True)
-@click.option("--seed", type=SEED, metavar="INTEGER", default=0, show_default=True)
+@click.option("--seed", type=options.SEED, metavar="INTEGER", default=0, show_default=True)
 @click.option(
     "--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare."
 )
-@threads_option
-@output_option("report")
+@options.threads_option
+@options.output_option("report")
 def command(
     plan: Path,
-    target: str | None,
-    draft: str | None,
-    device: str | None,
-    dtype: str | None,
-    attention: str,
     prompt: str | None,
     prompts: str | None,
     num_prompts: int | None,
     max_new_tokens: int,
     seed: int,
     baseline: bool,
-    threads: int | None,
     output: Path | None,
 ) -> None:
     """Decode with PLAN.  The output follows the target's distribution exactly.
@@ -58,42 +52,33 @@ def command(
 
     decision = Plan.load(plan)
 
-    import torch
-
     from runtime import decode_prompts
 
     from ..show.document_text import render
-    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
-    from .texts import encode, prompt_ids
+    from .models import NamedPair
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    names = pair_names(target, draft, decision)
-    if dtype is None and decision.made_from is not None:
-        dtype = decision.made_from.execution.dtype
-    tokenizer = load_tokenizer_of(names[0])
-    if prompt is not None:
-        ids = [encode(prompt, tokenizer)]
-    else:
-        assert prompts is not None
-        ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
-    models = [load_named(name, device=device, dtype=dtype, attention=attention) for name in names]
+    named = options.settings(NamedPair, plan=decision)
+    if prompts is not None:
+        ids = named.prompts(prompts, num_prompts)
+    elif prompt is not None:
+        ids = [named.encoded(prompt)]
+    target, draft = named.load()
     report = decode_prompts(
         plan,  # the path: a head is looked for beside it
-        models[0],
-        models[1],
+        target,
+        draft,
         ids,
         max_new_tokens=max_new_tokens,
         seed=seed,
         baseline=baseline,
         progress=_progress,
-        to_text=tokenizer.decode,
+        to_text=named.tokenizer.decode,
     )
     if prompt is not None:
         click.echo(prompt + (report.continuations[0].text or ""))
     if output is not None or prompt is None:
-        deliver(report, output)
-    say(render(report))
+        options.deliver(report, output)
+    options.say(render(report))
 
 
 def _progress(done: int, total: int) -> None:

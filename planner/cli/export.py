@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import Names, output_option, say
+from .options import FILE, Names, output_option, say
 
 if TYPE_CHECKING:
     from ..plans.plan import Plan
 
 
-def _engines() -> list[str]:
-    from ..export import ENGINES
-
-    return list(ENGINES)
-
-
 @click.command()
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=FILE)
 @click.option(
-    "--to", "engine", required=True, type=Names(_engines), help="What is to take the plan."
-)
+    "--to", "engine", required=True, type=Names("planner.export", "ENGINES"),
+    help="What is to take the plan.",
+)  # fmt: skip
 @click.option(
-    "--profile",
-    type=click.Path(path_type=Path),
+    "--profile", type=FILE,
     help="That the plan was made from (default: the one in the plan's folder, if it is there).",
-)
+)  # fmt: skip
 @click.option("--draft", metavar="ID_OR_DIR", help="What the engine is to call the draft model.")
 @output_option("settings")
 def command(

@@ -1,4 +1,4 @@
-"""Models by the names on the command line: hub ids, folders, and the embedded pair.
+"""What commands run: models by the names on the command line, and prompts as token ids.
 
 Embedded names: `embedded/target`, `embedded/draft`, `embedded/draft-plain`, each with `@SHAPE`
 behind it (`embedded/target@25M`) for the same function inflated to a larger shape.
@@ -6,9 +6,12 @@ behind it (`embedded/target@25M`) for the same function inflated to a larger sha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..documents.document import PlannerError
+from ..documents.prompts import Prompt, read_prompts
 from ..plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -17,6 +20,81 @@ if TYPE_CHECKING:
 TARGET, DRAFT, WEAK_DRAFT = "embedded/target", "embedded/draft", "embedded/draft-plain"
 EMBEDDED = {TARGET: ("distilled", 0), DRAFT: ("distilled", 1), WEAK_DRAFT: ("plain", 1)}
 """Name -> (pair, which of the two)."""
+PROMPTS = ("embedded/profile", "embedded/evaluation")
+"""The embedded sets of prompts, token ids of the embedded tokenizer."""
+
+
+@dataclass(frozen=True)
+class NamedPair:
+    """The target and the draft of a command, as its options say, or else the plan it is given."""
+
+    target: str | None
+    draft: str | None
+    device: str | None
+    dtype: str | None
+    attention: str
+    threads: int | None
+    plan: Plan | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, str]:
+        return pair_names(self.target, self.draft, self.plan)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        from runtime import embedded, loading
+
+        name = self.names[0]
+        return embedded.load_tokenizer() if is_embedded(name) else loading.load_tokenizer(name)
+
+    def load(self) -> tuple[LanguageModel, LanguageModel]:
+        """The target and the draft.  Raises PlannerError for a name that leads to none."""
+        import torch
+
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        dtype = self.dtype
+        if dtype is None and self.plan is not None and self.plan.made_from is not None:
+            dtype = self.plan.made_from.execution.dtype
+        target, draft = (
+            load_named(name, device=self.device, dtype=dtype, attention=self.attention)
+            for name in self.names
+        )
+        return target, draft
+
+    def prompts(self, source: str, limit: int | None = None) -> list[list[int]]:
+        """Token ids of the prompts in the file `source`, or of a set of `PROMPTS`, which goes
+        through its text for another tokenizer than its own.
+
+        Raises PlannerError naming the file and the line.
+        """
+        if not source.startswith("embedded/"):
+            return [self.encoded(prompt) for prompt in read_prompts(source)[:limit]]
+        from runtime.embedded import load_prompts, load_tokenizer
+
+        if source not in PROMPTS:
+            known = ", ".join(PROMPTS)
+            raise PlannerError(f"prompts: got {source!r}, expected a file or one of {known}")
+        prompts = load_prompts(source.removeprefix("embedded/"))[:limit]
+        if is_embedded(self.names[0]):
+            return prompts
+        own = load_tokenizer()
+        return [self.encoded(own.decode(prompt)) for prompt in prompts]
+
+    def encoded(self, prompt: Prompt) -> list[int]:
+        """Token ids of one prompt, at least one.
+
+        Raises PlannerError where none come out and for what is no Unicode: bytes on the command
+        line that are no UTF-8, half of a surrogate pair in JSON.
+        """
+        if isinstance(prompt, list):
+            return prompt
+        if any("\ud800" <= character <= "\udfff" for character in prompt):
+            raise PlannerError(f"prompt: got {prompt!r:.60}, expected text that is valid Unicode")
+        ids = list(self.tokenizer(prompt)["input_ids"])
+        if not ids:
+            raise PlannerError(f"prompt: got {prompt!r:.60}, expected text of at least one token")
+        return ids
 
 
 def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) -> tuple[str, str]:
@@ -46,35 +124,23 @@ def load_named(
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = dtype or ("float32" if checked_device(device).type == "cpu" else "bfloat16")
-    if is_embedded(name):
-        return _load_embedded(name, device=device, dtype=dtype, attention=attention)
-    _check_not_embedded(name)
-    return load_model(name, device=device, dtype=dtype, attention=attention)
+    load = _load_embedded if is_embedded(name) else load_model
+    return load(name, device=device, dtype=dtype, attention=attention)
 
 
-def load_tokenizer_of(name: str) -> Any:
-    """The tokenizer that comes with the model called `name`.  Raises PlannerError likewise."""
-    if is_embedded(name):
-        from runtime.embedded import load_tokenizer as load_embedded
+def is_embedded(name: str) -> bool:
+    """Is it a model that ships with the project?
 
-        return load_embedded()
-    from runtime.loading import load_tokenizer
-
-    _check_not_embedded(name)
-    return load_tokenizer(name)
-
-
-def _check_not_embedded(name: str) -> None:
-    """What is called `embedded/...` ships with the project and is looked for nowhere else."""
+    Raises PlannerError for one called so that does not: it is looked for nowhere else.
+    """
+    if name.split("@")[0] in EMBEDDED:
+        return True
     if name.startswith("embedded/"):
         raise PlannerError(
             f"got {name!r}, expected one of {', '.join(EMBEDDED)} "
             "(with @SHAPE behind it to inflate it)"
         )
-
-
-def is_embedded(name: str) -> bool:
-    return name.split("@")[0] in EMBEDDED
+    return False
 
 
 def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> LanguageModel:

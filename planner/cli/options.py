@@ -5,28 +5,36 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from ..documents.profile import Profile
     from ..plans.plan import Plan
     from ..plans.report import Report
 
+T = TypeVar("T", bound="DataclassInstance")
+
 
 class Names(click.Choice[str]):
-    """One of the names in a table, whose module is imported only when they are looked at."""
+    """One of the names in a table of a module, which is imported only when they are looked at."""
 
-    def __init__(self, table: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, module: str, table: str) -> None:
         self.case_sensitive = True
-        self._table = table
+        self._place = module, table
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(self._table())
+        module, table = self._place
+        return tuple(getattr(import_module(module), table))
 
 
 class Number(click.FloatRange):
@@ -43,48 +51,55 @@ class Number(click.FloatRange):
 
 SEED = click.IntRange(0, 2**63 - 1)
 """Seeds that torch's generators take."""
+FILE = click.Path(path_type=Path)
+
+setting = partial(click.option, expose_value=False)
+"""An option that is no argument of its command but a field of what `settings` makes."""
+
+
+def settings(kind: type[T], **others: Any) -> T:
+    """A `kind`, a dataclass, of the current command's options by the names of its fields.
+
+    others  fields that are no options, or not as they were typed
+    """
+    given = click.get_current_context().params | others
+    return kind(**{each.name: given[each.name] for each in fields(kind) if each.name in given})
+
 
 MODEL_OPTIONS = (
-    click.option(
-        "--target",
-        metavar="ID_OR_DIR",
+    setting(
+        "--target", metavar="ID_OR_DIR",
         help="Target model: hub id, folder, or embedded/target[@SHAPE].",
     ),
-    click.option(
-        "--draft",
-        metavar="ID_OR_DIR",
+    setting(
+        "--draft", metavar="ID_OR_DIR",
         help="Draft model: hub id, folder, or embedded/draft[-plain].",
     ),
-    click.option("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
-    click.option(
-        "--dtype",
-        type=click.Choice(["float32", "bfloat16", "float16"]),
+    setting("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
+    setting(
+        "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
         help="Precision of both models (default: a plan's own, else float32 on cpu, bfloat16 on "
         "cuda).",
     ),
-    click.option(
-        "--attention",
-        default="auto",
-        show_default=True,
-        metavar="[auto|tree|sdpa|eager]",
+    setting(
+        "--attention", default="auto", show_default=True, metavar="[auto|tree|sdpa|eager]",
         help="tree: our kernel; sdpa, eager: transformers' own; auto: tree on a GPU that it "
         "serves.",
     ),
-)
+)  # fmt: skip
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of commands that run models: `target`, `draft`, `device`, `dtype`, `attention`."""
+    """Options of commands that run models, for `planner.cli.models.NamedPair`."""
     for option in reversed(MODEL_OPTIONS):
         command = option(command)
     return command
 
 
-threads_option = click.option(
-    "--threads",
-    type=click.IntRange(1, max(os.cpu_count() or 1, 1)),
+threads_option = setting(
+    "--threads", type=click.IntRange(1, max(os.cpu_count() or 1, 1)),
     help="CPU threads (default: torch's own).",
-)
+)  # fmt: skip
 
 
 def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -99,12 +114,9 @@ def writable(context: click.Context, option: click.Parameter, path: Path | None)
 def output_option(what: str):  # type: ignore[no-untyped-def]
     """`-o FILE`."""
     return click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        callback=writable,
+        "-o", "--output", type=FILE, callback=writable,
         help=f"Where to write the {what} (default: stdout).",
-    )
+    )  # fmt: skip
 
 
 def deliver(document: Profile | Plan | Report, output: Path | None) -> None:

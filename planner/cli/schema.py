@@ -7,14 +7,8 @@ import click
 from .options import Names
 
 
-def _names() -> list[str]:
-    from ..plans.files import DOCUMENTS
-
-    return list(DOCUMENTS)
-
-
 @click.command()
-@click.argument("document", type=Names(_names))
+@click.argument("document", type=Names("planner.plans.files", "DOCUMENTS"))
 def command(document: str) -> None:
     """Print the JSON Schema of a profile, plan or report."""
     from ..plans.schema import schema_json

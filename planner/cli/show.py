@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from .options import say, writable
+from .options import FILE, say, writable
 
 
 @click.command()
-@click.argument("document", type=click.Path(path_type=Path))
+@click.argument("document", type=FILE)
 @click.option(
-    "--png", type=click.Path(path_type=Path), callback=writable,
+    "--png", type=FILE, callback=writable,
     help="Draw it into this file instead.",
 )  # fmt: skip
 @click.option("--temperature", type=float, help="Of a profile, show only this one.")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from .options import deliver, output_option, say
+from .options import FILE, deliver, output_option, say
+
+if TYPE_CHECKING:
+    from ..plans.plan import Plan
 
 TOO_WIDE = 1.5
 """Upper over lower end of an interval from which on it is hardly a prediction."""
 
 
 @click.command()
-@click.argument("profile", type=click.Path(path_type=Path))
+@click.argument("profile", type=FILE)
 @click.option(
     "--solver", default="auto", show_default=True,
     help="Which solver proposes; or `fixed` for one tree for all steps, `grown` for a tree of its "
@@ -46,7 +51,6 @@ def command(
     from ..show.tables import watched
     from ..show.thresholds import priced_thresholds
     from ..show.words import summary
-    from .named_heads import head_beside
 
     with watched("plans") as status:
         plan = solve(
@@ -83,3 +87,13 @@ def command(
             f"on until some token of it is rejected with chance {priced.specdecpp:.3g} "
             "(SpecDec++'s)"
         )
+
+
+def head_beside(plan: Plan, profile: Path, output: Path | None) -> Plan:
+    """`plan`, which names its head as seen from the profile's folder, as seen from its own."""
+    head = plan.drafting.trained_head
+    if head is None or output is None:
+        return plan
+    seen = os.path.relpath(profile.parent / head.file, output.parent)
+    drafting = plan.drafting.model_copy(update={"head": head.model_copy(update={"file": seen})})
+    return plan.model_copy(update={"drafting": drafting})

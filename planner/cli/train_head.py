@@ -7,87 +7,72 @@ from pathlib import Path
 
 import click
 
-from .options import SEED, Number, model_options, say, threads_option, writable
+from . import options
 
 
 @click.command()
-@model_options
+@options.model_options
 @click.option(
     "--prompts", default="embedded/profile", show_default=True, metavar="FILE",
     help="Prompts (.txt or .jsonl) that the target continues.",
 )  # fmt: skip
 @click.option("--num-prompts", type=click.IntRange(2), help="Use only the first so many.")
-@click.option("--temperature", type=Number(0), default=1.0, show_default=True)
+@click.option("--temperature", type=options.Number(0), default=1.0, show_default=True)
 @click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--top-p", type=Number(0, 1, min_open=True), default=1.0, show_default=True)
-@click.option(
+@click.option("--top-p", type=options.Number(0, 1, min_open=True), default=1.0, show_default=True)
+@options.setting(
     "--num-texts", type=click.IntRange(2), default=512, show_default=True,
     help="Texts in all, in turn behind every prompt; at temperature 0 one a prompt.",
 )  # fmt: skip
-@click.option(
+@options.setting(
     "--num-tokens", type=click.IntRange(1), default=128, show_default=True,
     help="Length of each text.",
 )  # fmt: skip
-@click.option(
-    "--held-out", type=Number(0, 1, min_open=True, max_open=True), default=0.25,
+@options.setting(
+    "--held-out", type=options.Number(0, 1, min_open=True, max_open=True), default=0.25,
     show_default=True, help="Share of the prompts that the head is tried on instead.",
 )  # fmt: skip
-@click.option(
+@options.setting(
     "--depth", type=click.IntRange(0), default=3, show_default=True, help="Residual blocks."
 )
-@click.option(
-    "--reject-weight", type=Number(0, min_open=True), default=6.0, show_default=True,
+@options.setting(
+    "--reject-weight", type=options.Number(0, min_open=True), default=6.0, show_default=True,
     help="Weight of rejections in the loss; acceptances weigh 1.",
 )  # fmt: skip
 @click.option(
-    "--mix", type=Number(0, 1, max_open=True), default=0.15, show_default=True,
+    "--mix", type=options.Number(0, 1, max_open=True), default=0.15, show_default=True,
     help="Share of the target's tokens in the texts that the draft reads.",
 )  # fmt: skip
 @click.option(
     "--no-mix", is_flag=True,
     help="Read every drafted token behind the target's own text, as in decoding: twice the work.",
 )  # fmt: skip
-@click.option("--epochs", type=click.IntRange(1), default=3, show_default=True)
-@click.option(
+@options.setting("--epochs", type=click.IntRange(1), default=3, show_default=True)
+@options.setting(
     "--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Texts a step."
 )
-@click.option(
-    "--learning-rate", type=Number(0, min_open=True),
+@options.setting(
+    "--learning-rate", type=options.Number(0, min_open=True),
     help="Default: 5e-5 for a draft of 4096 hidden units; more for fewer units and steps.",
 )  # fmt: skip
-@threads_option
-@click.option("--seed", type=SEED, metavar="INTEGER", default=0, show_default=True)
+@options.threads_option
+@options.setting("--seed", type=options.SEED, metavar="INTEGER", default=0, show_default=True)
 @click.option(
-    "--png", type=click.Path(path_type=Path), callback=writable,
+    "--png", type=options.FILE, callback=options.writable,
     help="Draw loss, calibration and stopping into this file too.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), callback=writable, required=True,
+    "-o", "--output", type=options.FILE, callback=options.writable, required=True,
     help="Where to write the head (safetensors).",
 )  # fmt: skip
 def command(
-    target: str | None,
-    draft: str | None,
-    device: str | None,
-    dtype: str | None,
-    attention: str,
     prompts: str,
     num_prompts: int | None,
     temperature: float,
     top_k: int,
     top_p: float,
-    num_texts: int,
-    num_tokens: int,
-    held_out: float,
-    depth: int,
-    reject_weight: float,
     mix: float,
     no_mix: bool,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float | None,
-    threads: int | None,
-    seed: int,
     png: Path | None,
     output: Path,
 ) -> None:
@@ -96,51 +81,36 @@ def command(
     Plans that end a chain when a token of it is likely to be rejected use it.  Interrupted, it
     continues where it stopped when the same command is given again.
     """
-    import torch
-
     from profiler import Pair, discard_pieces
     from profiler.head_making import HeadSettings, make_head
     from runtime.heads import file_sha256, save_head
 
     from ..documents.sampling import Sampling
     from ..show.document_text import render
-    from .models import is_embedded, load_named, load_tokenizer_of, pair_names
-    from .texts import prompt_ids
+    from .models import NamedPair
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    settings = HeadSettings(
+    settings = options.settings(
+        HeadSettings,
         sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
-        num_texts=num_texts,
-        num_tokens=num_tokens,
-        held_out=held_out,
-        depth=depth,
-        reject_weight=reject_weight,
         mix=None if no_mix else mix,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
     )
-    names = pair_names(target, draft)
-    tokenizer = load_tokenizer_of(names[0])
-    ids = prompt_ids(prompts, tokenizer, is_embedded(names[0]), num_prompts)
-    pair = Pair(*(load_named(name, device=device, dtype=dtype, attention=attention)
-                  for name in names))  # fmt: skip
+    named = options.settings(NamedPair)
+    ids = named.prompts(prompts, num_prompts)
+    pair = Pair(*named.load())
     try:
-        head, card = make_head(pair, ids, settings, output=output, report_line=say)
+        head, card = make_head(pair, ids, settings, output=output, report_line=options.say)
     except KeyboardInterrupt:
-        say("\nwhat was done is kept: the same command continues from there")
+        options.say("\nwhat was done is kept: the same command continues from there")
         raise
     save_head(head, card, output)
     discard_pieces(output)
-    say(f"wrote {output}")
+    options.say(f"wrote {output}")
     if png is not None:
         from ..show.figures import head_figure, save_png
 
         save_png(head_figure(card), png)
-        say(f"wrote {png}")
-    say(render(card))
+        options.say(f"wrote {png}")
+    options.say(render(card))
     if output.is_file():
         name = {"file": output.name, "sha256": file_sha256(output)}
-        say(f'\na plan beside it names it by "head": {json.dumps(name)}')
+        options.say(f'\na plan beside it names it by "head": {json.dumps(name)}')

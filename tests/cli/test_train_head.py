@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from planner import Plan, Profile
 from planner.cli import main
-from planner.cli.named_heads import head_beside
+from planner.cli.solve import head_beside
 from planner.documents.sampling import Sampling
 from planner.policies import StoppingDrafting
 from runtime.embedded import load_pair
