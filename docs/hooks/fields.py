@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from planner.plans.schema import schema_json
+from planner.plans.files import schema_json
 
 MARK = re.compile(r"^<!-- fields: (\w+) -->$", re.MULTILINE)
 

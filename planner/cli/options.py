@@ -53,7 +53,12 @@ SEED = click.IntRange(0, 2**63 - 1)
 """Seeds that torch's generators take."""
 FILE = click.Path(path_type=Path)
 
-setting = partial(click.option, expose_value=False)
+
+def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:
+    context.meta[str(option.name)] = value
+
+
+setting = partial(click.option, expose_value=False, callback=_noted)
 """An option that is no argument of its command but a field of what `settings` makes."""
 
 
@@ -62,7 +67,7 @@ def settings(kind: type[T], **others: Any) -> T:
 
     others  fields that are no options, or not as they were typed
     """
-    given = click.get_current_context().params | others
+    given = click.get_current_context().meta | others
     return kind(**{each.name: given[each.name] for each in fields(kind) if each.name in given})
 
 

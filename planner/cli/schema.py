@@ -11,6 +11,6 @@ from .options import Names
 @click.argument("document", type=Names("planner.plans.files", "DOCUMENTS"))
 def command(document: str) -> None:
     """Print the JSON Schema of a profile, plan or report."""
-    from ..plans.schema import schema_json
+    from ..plans.files import schema_json
 
     click.echo(schema_json(document), nl=False)

@@ -66,6 +66,15 @@ class Document(Part):
                     )
         return super().parse(content, source)
 
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and check the document at `path`.  Raises PlannerError."""
+        return cls.parse(read_json(path), str(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write it whole, or raise PlannerError and leave what is there: see `write_atomically`."""
+        write_atomically(path, self.to_json())
+
     def to_json(self) -> str:
         """The document as indented JSON, number lists on one line, ending in a newline."""
         return _compact(self.model_dump(mode="json")) + "\n"

@@ -26,7 +26,7 @@ from .arrays import (
     read_arrays,
     replay_arrays,
 )
-from .document import Count, Document, Part, PlannerError, Probability, read_json, write_atomically
+from .document import Count, Document, Part, PlannerError, Probability, write_atomically
 from .head_card import HeadFile
 from .origin import Execution, Machine, ModelInfo
 from .sampling import Sampling
@@ -313,20 +313,18 @@ class Profile(Document):
 
         Raises PlannerError as `write_atomically` and `check_place` do.
         """
-        path = Path(path)
-        profile = self
+        path, arrays = Path(path), None
         if self._content:
             check_place(path)
             data, digest = packed(self._content)
-            file = ArrayFile(file=beside(path).name, sha256=digest)
-            profile = self.model_copy(update={"arrays": file})
+            arrays = ArrayFile(file=beside(path).name, sha256=digest)
             write_atomically(beside(path), data)
-        write_atomically(path, profile.to_json())
+        write_atomically(path, self.model_copy(update={"arrays": arrays}).to_json())
 
     @classmethod
-    def load(cls, path: str | Path) -> Profile:
+    def load(cls, path: str | Path) -> Self:
         """Read and check a profile and the arrays beside it.  Raises PlannerError."""
-        profile = cls.parse(read_json(path), str(path))
+        profile = super().load(path)
         if profile.arrays is not None:
             profile._content = read_arrays(Path(path).parent / profile.arrays.file, profile.arrays)
         profile._check_arrays(str(path))

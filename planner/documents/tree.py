@@ -44,18 +44,17 @@ class Tree:
     @cached_property
     def depths(self) -> np.ndarray:
         """int32 [n], root 0."""
-        return _depths(self._parents)
+        depths = np.zeros(self.num_nodes, np.int32)
+        for node in range(1, self.num_nodes):
+            depths[node] = depths[self._parents[node]] + 1
+        return depths
 
     @cached_property
     def ranks(self) -> np.ndarray:
         """int32 [n]: place among the siblings, 0-based; the root's is 0."""
-        ranks = np.zeros(self.num_nodes, np.int32)
-        seen = np.zeros(self.num_nodes, np.int32)
-        for node in range(1, self.num_nodes):
-            parent = self._parents[node]
-            ranks[node] = seen[parent]
-            seen[parent] += 1
-        return ranks
+        # parents never decrease: siblings stand together, the first where its parent is first met
+        first = np.searchsorted(self._parents, self._parents)
+        return (np.arange(self.num_nodes) - first).astype(np.int32)
 
     @cached_property
     def num_children(self) -> np.ndarray:
@@ -65,10 +64,12 @@ class Tree:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """The children of every node, by rank."""
-        lists: list[list[int]] = [[] for _ in range(self.num_nodes)]
-        for node in range(1, self.num_nodes):
-            lists[self._parents[node]].append(node)
-        return tuple(map(tuple, lists))
+        ends = 1 + np.cumsum(self.num_children)
+        nodes = range(self.num_nodes)
+        return tuple(
+            tuple(nodes[end - count : end])
+            for end, count in zip(ends.tolist(), self.num_children.tolist(), strict=True)
+        )
 
     @cached_property
     def level_sizes(self) -> np.ndarray:
@@ -111,10 +112,9 @@ def _checked(parents: Sequence[int] | np.ndarray) -> np.ndarray:
         raise PlannerError(f"parents: got {parents!r:.80}, expected a non-empty list of integers")
     if array[0] != -1:
         raise PlannerError(f"parents[0]: got {array[0]}, expected -1 for the root")
-    before = np.arange(array.size)
-    wrong = np.flatnonzero((array[1:] < 0) | (array[1:] >= before[1:])) + 1
+    wrong = np.flatnonzero((array[1:] < 0) | (array[1:] >= np.arange(1, array.size)))
     if wrong.size:
-        node = int(wrong[0])
+        node = int(wrong[0]) + 1
         raise PlannerError(
             f"parents[{node}]: got {array[node]}, expected a node before it (0..{node - 1})"
         )
@@ -126,10 +126,3 @@ def _checked(parents: Sequence[int] | np.ndarray) -> np.ndarray:
             "(parents never decrease: number the nodes level by level)"
         )
     return array.astype(np.int32)
-
-
-def _depths(parents: np.ndarray) -> np.ndarray:
-    depths = np.zeros(len(parents), np.int32)
-    for node in range(1, len(parents)):
-        depths[node] = depths[parents[node]] + 1
-    return depths

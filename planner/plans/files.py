@@ -1,8 +1,10 @@
-"""Reading and writing any document of the project by the `format` it carries."""
+"""Reading and writing any document of the project by the `format` it carries; its JSON Schema."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from ..documents.document import PlannerError, read_json
 from ..documents.profile import Profile
@@ -22,18 +24,16 @@ def load(path: str | Path) -> Profile | Plan | Report:
     Raises PlannerError for a missing or truncated file, an unknown format or version, an unknown
     or missing key, a wrong value: one line naming the file and the field.
     """
-    content = read_json(path)
+    content, known = read_json(path), ", ".join(DOCUMENTS)
     if "format" not in content:
         raise PlannerError(
-            f"{path}: format: missing; expected one of {', '.join(DOCUMENTS)} "
+            f"{path}: format: missing; expected one of {known} "
             "(is this a file that the planner wrote?)"
         )
-    kind = DOCUMENTS.get(content["format"]) if isinstance(content["format"], str) else None
-    if kind is None:
-        raise PlannerError(
-            f"{path}: format: got {content['format']!r}, expected one of {', '.join(DOCUMENTS)}"
-        )
-    return kind.load(path)
+    name = content["format"]
+    if not isinstance(name, str) or name not in DOCUMENTS:
+        raise PlannerError(f"{path}: format: got {name!r}, expected one of {known}")
+    return DOCUMENTS[name].load(path)
 
 
 def save(document: Profile | Plan | Report, path: str | Path) -> None:
@@ -42,3 +42,15 @@ def save(document: Profile | Plan | Report, path: str | Path) -> None:
     Raises PlannerError when the path cannot be written; nothing is changed there then.
     """
     document.save(path)
+
+
+def schema_json(name: str) -> str:
+    """The JSON Schema of document `name`, one of `DOCUMENTS`, as text.
+
+    A file that satisfies it has every key that its reader demands; what one field says of another
+    (a plan's tree and its verifier) only the reader checks.  Raises KeyError for an unknown name.
+    """
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema |= DOCUMENTS[name].model_json_schema()
+    schema["required"] = ["format", "version", *schema.get("required", [])]
+    return json.dumps(schema, indent=1) + "\n"

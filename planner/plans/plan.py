@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..documents.document import Document, Part, PlannerError, read_json, write_atomically
+from ..documents.document import Document, Part, PlannerError
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling
@@ -154,11 +153,3 @@ class Plan(Document):
     @property
     def speculates(self) -> bool:
         return self.drafting.most_nodes > 1
-
-    def save(self, path: str | Path) -> None:
-        write_atomically(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Plan:
-        """Read and check a plan.  Raises PlannerError."""
-        return cls.parse(read_json(path), str(path))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from ..documents.document import Document, Part, read_json, write_atomically
+from ..documents.document import Document, Part
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from .plan import Plan
@@ -86,11 +85,3 @@ class Report(Document):
     measured: Measured
     baseline: Baseline | None = None
     continuations: list[Continuation] = Field(min_length=1)
-
-    def save(self, path: str | Path) -> None:
-        write_atomically(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Report:
-        """Read and check a report.  Raises PlannerError."""
-        return cls.parse(read_json(path), str(path))

@@ -9,8 +9,7 @@ import pytest
 
 from planner.export import ENGINES
 from planner.optimizer.solvers import SOLVERS
-from planner.plans.files import DOCUMENTS
-from planner.plans.schema import schema_json
+from planner.plans.files import DOCUMENTS, schema_json
 from planner.policies import POLICIES
 from planner.verifiers import VERIFIERS
 

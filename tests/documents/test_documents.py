@@ -8,7 +8,7 @@ import pytest
 
 from planner import Plan, PlannerError, load, save
 from planner.documents.document import write_atomically
-from planner.plans.schema import schema_json
+from planner.plans.files import schema_json
 from planner.verifiers import VERIFIERS, Verifier
 
 from .samples import CONTENTS, optimal_content, plan_content, profile_content
