@@ -1,4 +1,4 @@
-"""What commands run: models by the names on the command line, and prompts as token ids.
+"""Models by the names on the command line, and token ids of the prompts there.
 
 Embedded names: `embedded/target`, `embedded/draft`, `embedded/draft-plain`, each with `@SHAPE`
 behind it (`embedded/target@25M`) for the same function inflated to a larger shape.

@@ -93,10 +93,10 @@ def read_arrays(path: Path, expected: ArrayFile) -> dict[str, np.ndarray]:
         raise PlannerError(f"{path}: not a valid safetensors file: {error}") from None
 
 
-def packed(content: Arrays) -> tuple[bytes, str]:
-    """The file that holds the arrays, and its SHA-256."""
+def packed(content: Arrays, file: str) -> tuple[bytes, ArrayFile]:
+    """The content of the file that holds the arrays, and how the JSON names it."""
     data = dump_arrays(dict(content))
-    return data, sha256(data).hexdigest()
+    return data, ArrayFile(file=file, sha256=sha256(data).hexdigest())
 
 
 def check_acceptance(

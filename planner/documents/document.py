@@ -99,17 +99,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     stands twice and for nesting deeper than any document's.  NaN is let through here so that the
     model can name the field it stands in; so is the mark that some editors put before UTF-8.
     """
-    path, name = Path(path), _named(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise PlannerError(f"{name}: no such file; expected a JSON document") from None
-    except UnicodeDecodeError:
-        raise PlannerError(
-            f"{name}: cannot be read: got bytes that are no UTF-8 text, expected a JSON document"
-        ) from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-        raise PlannerError(f"{name}: cannot be read: {_reason(error)}") from None
+    text = read_text(path, "a JSON document")
     try:
         content = json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
@@ -124,6 +114,25 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise PlannerError(f"{path}: got a JSON {type(content).__name__}, expected an object")
     return content
+
+
+def read_text(path: str | Path, expected: str) -> str:
+    """The UTF-8 text in the file at `path`.
+
+    expected  what it should be, for the PlannerError where there is none
+    """
+    name = _named(path)
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise PlannerError(f"{name}: no such file; expected {expected}") from None
+    except UnicodeDecodeError as error:
+        raise PlannerError(
+            f"{name}: cannot be read: got bytes that are no UTF-8 text (at byte {error.start}), "
+            f"expected {expected}"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise PlannerError(f"{name}: cannot be read: {_reason(error)}") from None
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:

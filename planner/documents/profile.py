@@ -292,8 +292,7 @@ class Profile(Document):
     def with_arrays(self, content: dict[str, np.ndarray], file: str) -> Profile:
         """This profile with its trace arrays attached, to be saved beside it as `file`."""
         content = {name: np.ascontiguousarray(array) for name, array in content.items()}
-        _, digest = packed(content)
-        profile = self.model_copy(update={"arrays": ArrayFile(file=file, sha256=digest)})
+        profile = self.model_copy(update={"arrays": packed(content, file)[1]})
         profile._content = content
         profile._check_arrays("profile")
         return profile
@@ -316,8 +315,7 @@ class Profile(Document):
         path, arrays = Path(path), None
         if self._content:
             check_place(path)
-            data, digest = packed(self._content)
-            arrays = ArrayFile(file=beside(path).name, sha256=digest)
+            data, arrays = packed(self._content, beside(path).name)
             write_atomically(beside(path), data)
         write_atomically(path, self.model_copy(update={"arrays": arrays}).to_json())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .document import PlannerError
+from .document import PlannerError, read_text
 
 Prompt = str | list[int]
 
@@ -22,17 +22,7 @@ def read_prompts(path: str | Path) -> list[Prompt]:
             f"{path}: got a name that ends in {path.suffix or 'nothing'}, expected .txt (one "
             "prompt a line) or .jsonl (an object with text or ids a line)"
         )
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise PlannerError(f"{path}: no such file; expected prompts") from None
-    except UnicodeDecodeError as error:
-        raise PlannerError(
-            f"{path}: got bytes that are no UTF-8 text (at byte {error.start}), expected prompts"
-        ) from None
-    except OSError as error:
-        raise PlannerError(f"{path}: cannot be read: {error.strerror}") from None
-    read = READERS[path.suffix]
+    text, read = read_text(path, "prompts"), READERS[path.suffix]
     prompts = [
         read(line, f"{path}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
