@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from ..documents.profile import Profile
     from ..plans.plan import Plan
     from ..plans.report import Report
 
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T")
 
 
 class Names(click.Choice[str]):
@@ -68,7 +66,8 @@ def settings(kind: type[T], **others: Any) -> T:
     others  fields that are no options, or not as they were typed
     """
     given = click.get_current_context().meta | others
-    return kind(**{each.name: given[each.name] for each in fields(kind) if each.name in given})
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: given[name] for name in names if name in given})
 
 
 MODEL_OPTIONS = (
