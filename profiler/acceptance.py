@@ -190,10 +190,15 @@ def acceptance_entries(
     return entries, arrays
 
 
-def distributions_along(pair: Pair, written: Written, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """p and q, float [tokens, V], in front of every token of the text, as decoding sees them."""
+def distributions_along(
+    pair: Pair, written: Written, sampling: Sampling, of_draft: Sampling | None = None
+) -> tuple[Tensor, Tensor]:
+    """p and q, float [tokens, V], in front of every token of the text, as decoding sees them.
+
+    of_draft  how the draft's logits become q; None: as in decoding here
+    """
     p, q = (
         distribution(logits_behind(model, written).to(pair.target.device), own)
-        for model, own in ((pair.target, sampling), (pair.draft, sampling.of_draft))
+        for model, own in ((pair.target, sampling), (pair.draft, of_draft or sampling.of_draft))
     )
     return p, q

@@ -29,7 +29,14 @@ Piece = dict[str, np.ndarray]
 
 CODE = "code"
 """The file in a journal's folder that says which code took its pieces."""
-MEASURING = ("profiler", "runtime", "planner.verifiers", "planner.policies", "tree_kernels")
+MEASURING = (
+    "profiler",
+    "engines",
+    "runtime",
+    "planner.verifiers",
+    "planner.policies",
+    "tree_kernels",
+)
 """Packages whose sources decide what is measured."""
 
 

@@ -112,7 +112,7 @@ class _Measurement:
         samplings, repeats = self.settings.samplings, self.extent.repeats
         acceptance: dict[Sampling, Piece] = {}
         trees: dict[tuple[Sampling, str], Piece] = {}
-        with _Progress(self._work(), self.journal) as progress:
+        with Progress(self._work(), self.journal) as progress:
             rounds = CostRounds(self._sweeps(), progress.piece)
             rounds.take(range(repeats // 2))
             for sampling in samplings:
@@ -200,7 +200,7 @@ class _Measurement:
         return [(each, verifier) for each in samplings for verifier in replayed_verifiers(each)]
 
 
-class _Progress(tqdm):
+class Progress(tqdm):
     """A bar that every piece moves by its work, those that the journal holds at first."""
 
     def __init__(self, work: Mapping[str, int], journal: Journal) -> None:

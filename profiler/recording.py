@@ -69,12 +69,15 @@ class Recording:
     verifier  one that grows and is recorded as itself; at temperature 0 `GREEDY_VERIFIER`
     width     how much of each tree
     head      scores the nodes, if there is one
+    of_draft  how the draft's logits become what a policy sees, where that is not as in decoding
+              here; for verifiers whose candidates are the draft's most probable tokens
     """
 
     verifier: str
     width: Width
     seed: int
     head: AcceptanceHead | None = None
+    of_draft: Sampling | None = None
 
 
 @torch.inference_mode()
@@ -88,11 +91,12 @@ def record_replays(
     device = pair.target.device
     draft = pair.draft if recording.head is None else pair.hidden_draft
     source = seeded_source(recording.seed, device)
-    drafting = _Drafting(draft, sampling.of_draft, recording, _Chances(device), source)
+    of_draft = recording.of_draft or sampling.of_draft
+    drafting = _Drafting(draft, of_draft, recording, _Chances(device), source)
     parts = []
     for written in texts:
-        along = _Along(*distributions_along(pair, written, sampling), written)
-        parts += _recorded_text(drafting, along)
+        found = distributions_along(pair, written, sampling, recording.of_draft)
+        parts += _recorded_text(drafting, _Along(*found, written))
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     arrays["first"] = np.concatenate(([0], np.cumsum(arrays.pop("sizes"))))
     arrays["num_positions"] = np.array([len(written.text) for written in texts])

@@ -63,8 +63,9 @@ class Decoder:
 
         The file of a plan's head is looked for beside the plan, or in the working folder for a
         Plan that was not read from a file.  Raises PlannerError if the plan cannot be read or was
-        made for other models, if the draft model is missing or has another vocabulary, and if the
-        head cannot be read or was trained for another draft or other sampling settings.
+        made for an engine or for other models, if the draft model is missing or has another
+        vocabulary, and if the head cannot be read or was trained for another draft or other
+        sampling settings.
         """
         if not isinstance(plan, (Plan, str, Path)):
             raise PlannerError(
@@ -72,6 +73,12 @@ class Decoder:
             )
         folder = Path() if isinstance(plan, Plan) else Path(plan).parent
         plan = plan if isinstance(plan, Plan) else Plan.load(plan)
+        if plan.made_from is not None and plan.made_from.engine is not None:
+            engine = plan.made_from.engine.name
+            raise PlannerError(
+                f"plan: got one made for {engine}, expected one made from a profile of this "
+                f"runtime; planner export --to {engine} tells {engine}, planner check asks it"
+            )
         served = as_language_model(target)
         proposing = None if draft is None else as_language_model(draft)
         check_models(plan, served, proposing)

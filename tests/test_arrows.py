@@ -26,6 +26,7 @@ OUTSIDE = {
     "kernels": {"numpy", "numba", "torch", "triton"},
     "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
     "profiler": {"numpy", "torch", "safetensors", "tqdm"},
+    "engines": {"numpy", "torch", "transformers", "openvino", "openvino_genai"},
 }
 VOCABULARY = {"documents", "verifiers", "policies", "plans"}
 INSIDE = {
@@ -43,6 +44,7 @@ INSIDE = {
     "kernels": set(),
     "runtime": VOCABULARY | {"kernels"},
     "profiler": VOCABULARY | {"runtime", "kernels"},
+    "engines": VOCABULARY | {"estimates", "export", "runtime", "profiler"},
 }
 INSIDE_A_FUNCTION_ONLY = {"cvxpy"}
 LIGHT_AT_THE_TOP = {"cli": {"torch", "numba", "transformers", "matplotlib"}}
@@ -54,7 +56,7 @@ def room(module: str) -> str | None:
     The package `planner` itself only hands on the names of the vocabulary: it is taken for plans.
     """
     top, *below = module.split(".")
-    if top in ("runtime", "profiler"):
+    if top in ("runtime", "profiler", "engines"):
         return top
     if top == "tree_kernels":
         return "kernels"
@@ -66,7 +68,7 @@ def room(module: str) -> str | None:
 
 def sources() -> list[tuple[str, Path]]:
     found = []
-    for folder in ("planner", "profiler", "runtime", "kernels/tree_kernels"):
+    for folder in ("planner", "profiler", "runtime", "engines", "kernels/tree_kernels"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             parts = parts[1:] if parts[0] == "kernels" else parts

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PLANNER = sorted(path for path in (ROOT / "planner").iterdir() if (path / "__init__.py").exists())
 ROOMS = [
     *(str(path.relative_to(ROOT)) for path in PLANNER),
-    "profiler", "runtime", "kernels/tree_kernels", "benchmarks",
+    "profiler", "runtime", "engines", "kernels/tree_kernels", "benchmarks",
 ]  # fmt: skip
 MOST_PARAMETERS = 6
 MOST_LINES = 400

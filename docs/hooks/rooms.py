@@ -88,7 +88,7 @@ def picture(allowed: dict[str, set[str]]) -> str:
 def module_lines() -> list[str]:
     """For each room a heading with its question, then a line for each module, in Markdown."""
     lines: list[str] = []
-    for top in ("planner", "profiler", "runtime", "kernels/tree_kernels"):
+    for top in ("planner", "profiler", "runtime", "engines", "kernels/tree_kernels"):
         for path in sorted((ROOT / top).rglob("*.py"), key=lambda path: (path.parent, path.name)):
             about = first_sentence(ast.get_docstring(ast.parse(path.read_text())) or "")
             folder = path.parent.relative_to(ROOT)

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from ..documents.profile import Profile
-    from ..plans.plan import Plan
-    from ..plans.report import Report
+    from ..plans.files import AnyDocument
 
 T = TypeVar("T")
 
@@ -123,7 +121,7 @@ def output_option(what: str):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-def deliver(document: Profile | Plan | Report, output: Path | None) -> None:
+def deliver(document: AnyDocument, output: Path | None) -> None:
     """Write `document` to `output`, or print it."""
     if output is None:
         click.echo(document.to_json(), nl=False)

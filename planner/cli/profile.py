@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from . import options
+from .engine_options import EngineWishes, engine_options
 
 if TYPE_CHECKING:
     from profiler import ScoringHead
     from runtime.language_model import LanguageModel
 
     from ..documents.sampling import Sampling
+
+
+TEMPERATURES = (0.0, 0.6, 1.0)
+ENGINE_ROOM = 256
+"""Tokens behind the longest prompt that an engine makes room for."""
 
 
 @click.command()
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option(
     "--temperature", "temperatures", type=options.Number(0), multiple=True,
-    default=(0.0, 0.6, 1.0), show_default=True, help="Measure acceptance at it; repeatable.",
+    help="Measure acceptance at it; repeatable (default: 0, 0.6 and 1).",
 )  # fmt: skip
 @click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--top-p", type=options.Number(0, 1, min_open=True), default=1.0, show_default=True)
@@ -68,6 +75,7 @@ if TYPE_CHECKING:
     "--repeats", type=click.IntRange(2),
     help="Sweeps over all times (default: 20; thorough: 40).",
 )  # fmt: skip
+@engine_options
 @options.threads_option
 @options.setting("--seed", type=options.SEED, default=0, show_default=True)
 @options.output_option("profile (its traces go into a safetensors file beside it)")
@@ -83,6 +91,9 @@ def command(
     output: Path | None,
 ) -> None:
     """Measure what verifying, drafting and acceptance cost and yield here.
+
+    With --engine the times are those of a program that serves, which is started and asked; the
+    acceptance is that of --target and --draft under its way of drafting.
 
     What is not named is fitted to the models; what is named is kept, or refused.
 
@@ -101,7 +112,7 @@ def command(
         Settings,
         samplings=tuple(
             Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-            for temperature in dict.fromkeys(temperatures)
+            for temperature in dict.fromkeys(temperatures or TEMPERATURES)
         ),
         contexts=tuple(sorted(set(contexts))) or None,
         wanted=THOROUGH if thorough else QUICK,
@@ -111,11 +122,19 @@ def command(
     pair = Pair(*named.load())
     if prompts is None:
         ids = shortened(ids, pair, settings.num_tokens)
-    scoring = _scoring_heads(heads, pair.draft, Path() if output is None else output.parent)
+    wishes = options.settings(EngineWishes)
+    if wishes.engine is None:
+        scoring = _scoring_heads(heads, pair.draft, Path() if output is None else output.parent)
+        measure = partial(measure_profile, heads=scoring)
+    elif heads:
+        raise click.UsageError("--head is for plans of this runtime; engines know no heads")
+    else:
+        from engines.measuring import measure_engine_profile
+
+        room = min(pair.max_positions, max(map(len, ids)) + ENGINE_ROOM)
+        measure = partial(measure_engine_profile, engine=wishes.program(room, named.names))
     try:
-        profile = measure_profile(
-            pair, ids, settings, heads=scoring, output=output, report_line=options.say
-        )
+        profile = measure(pair, ids, settings, output=output, report_line=options.say)
     except KeyboardInterrupt:
         if output is not None:
             options.say("\nwhat was measured is kept: the same command continues from there")

@@ -27,18 +27,16 @@ def command(
     batch_size: int | None,
     context: int | None,
 ) -> None:
-    """Show a PROFILE, PLAN or REPORT, or a head (.safetensors).
+    """Show a PROFILE, PLAN, REPORT or CHECK, or a head (.safetensors).
 
     Of a profile: what was measured, and with --plans which plans it allows.  Of a plan: what it
     does, what it was chosen from, and why it is the best.
     """
     from ..documents.head_card import HeadCard
     from ..documents.profile import Profile
-    from ..plans.files import load
-    from ..plans.plan import Plan
-    from ..plans.report import Report
+    from ..plans.files import AnyDocument, load
 
-    content: Profile | Plan | Report | HeadCard
+    content: AnyDocument | HeadCard
     if document.suffix == ".safetensors":
         from runtime.heads import load_card
 

@@ -27,6 +27,7 @@ from .arrays import (
     replay_arrays,
 )
 from .document import Count, Document, Part, PlannerError, Probability, write_atomically
+from .engine import EngineFacts
 from .head_card import HeadFile
 from .origin import Execution, Machine, ModelInfo
 from .sampling import Sampling
@@ -243,6 +244,9 @@ class Profile(Document):
     execution: Execution
     target: ModelInfo
     draft: ModelInfo
+    engine: EngineFacts | None = Field(
+        default=None, description="whose times these are; null: of the runtime's own passes"
+    )
     costs: list[Costs] = Field(min_length=1)
     acceptance: list[Acceptance] = Field(min_length=1)
     optimal: list[OptimalAcceptance] = Field(default_factory=list)

@@ -14,6 +14,7 @@ from ..documents.profile import Profile
 from ..plans.plan import Plan
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
+from .openvino import OpenVino
 from .rank_paths import Paths
 from .sglang import Sglang, SglangAdaptive, SglangTimes
 from .task import Export, Task
@@ -45,6 +46,7 @@ ENGINES: dict[str, Engine] = {
     ),
     "eagle": Paths(),
     "llamacpp": LlamaCpp(),
+    "openvino": OpenVino(),
     "hf": HuggingFace(),
     "synthetic": Synthetic(),
 }

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from ..policies import DynamicDrafting
+from ..policies import Drafting, DynamicDrafting
 from .notations import as_json
 from .task import Export, Task
 from .ways import ASSISTED_CHAIN, DRAWN_CHAIN
+
+
+def settings_of(drafting: Drafting) -> dict[str, str | int | float]:
+    """The settings that make transformers draft like this: fields of the draft's generation config."""
+    tokens, schedule, confidence = drafting.most_nodes - 1, "constant", 0.0
+    if isinstance(drafting, DynamicDrafting):
+        tokens = min(drafting.num_tokens, drafting.max_depth)
+        schedule, confidence = drafting.schedule, drafting.confidence
+    return {
+        "num_assistant_tokens": tokens,
+        "num_assistant_tokens_schedule": schedule,
+        "assistant_confidence_threshold": confidence,
+    }
 
 
 class HuggingFace:
@@ -14,23 +27,14 @@ class HuggingFace:
     def export(self, task: Task) -> Export:
         choice = task.choose((DRAWN_CHAIN, ASSISTED_CHAIN))
         drafting = choice.plan.drafting
-        tokens, schedule, confidence = choice.num_tokens, "constant", 0.0
         notes = [
             "these are fields of the draft's generation config, for batch size 1; where "
             "scikit-learn is installed the threshold may be set anew in every step"
         ]
-        if isinstance(drafting, DynamicDrafting):
-            tokens = min(drafting.num_tokens, drafting.max_depth)
-            schedule, confidence = drafting.schedule, drafting.confidence
-            if schedule == "heuristic":
-                choice = choice.unpredicted
-                notes.append(
-                    f"chains of more than {drafting.max_depth} tokens, which the plan does not "
-                    "draft, cannot be ruled out there"
-                )
-        config = {
-            "num_assistant_tokens": tokens,
-            "num_assistant_tokens_schedule": schedule,
-            "assistant_confidence_threshold": confidence,
-        }
-        return Export(as_json(config), choice.plan, notes)
+        if isinstance(drafting, DynamicDrafting) and drafting.schedule == "heuristic":
+            choice = choice.unpredicted
+            notes.append(
+                f"chains of more than {drafting.max_depth} tokens, which the plan does not "
+                "draft, cannot be ruled out there"
+            )
+        return Export(as_json(settings_of(drafting)), choice.plan, notes)

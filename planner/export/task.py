@@ -62,6 +62,12 @@ class Task:
     """What the engine is to call the draft model; None: as the plan does."""
 
     @property
+    def is_measured(self) -> bool:
+        """Are the times, and what the engine ends chains by, its own, measured in itself?"""
+        source = self.profile or self.plan.made_from
+        return bool(source and source.engine and source.engine.name == self.engine)
+
+    @property
     def draft_model(self) -> str | None:
         """Its name or place, where one is known that others can load too."""
         made_from = self.plan.made_from

@@ -16,6 +16,7 @@ from functools import partial
 
 from ..documents.arguments import count
 from ..documents.document import PlannerError
+from ..documents.engine import EngineFacts
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
@@ -117,6 +118,7 @@ def answer(
             execution=profile.execution,
             target=profile.target,
             draft=profile.draft,
+            engine=profile.engine,
             solver=best.solver,
             batch_size=question.batch_size,
             context=ranking.costs.context,
@@ -141,14 +143,20 @@ def ranked_by_verifier(
 ) -> list[Ranking]:
     """The ranking of each verifier that is asked for, by name.  Raises PlannerError."""
     sampling = question.sampling or profile.sampling_at(None)
-    asked = _solvers(question.solver)
+    asked = _solvers(question.solver, profile.engine)
     fixed, growing = (
         {name: each for name, each in asked.items() if each.grows == grows}
         for grows in (False, True)
     )
     rankings = []
     for entry in _entries(profile, sampling, question.verifier):
-        ranking = _of_fixed(profile, entry, question, doing=doing, solvers=fixed or _named("fixed"))
+        ranking = _of_fixed(
+            profile,
+            entry,
+            question,
+            doing=doing,
+            solvers=fixed or _solvers("fixed", profile.engine),
+        )
         if growing:
             ranking = _with_grown(profile, sampling, ranking, solvers=growing, doing=doing)
         if not fixed:  # they were only to compare with
@@ -257,8 +265,21 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -
     )
 
 
-def _solvers(name: str) -> dict[str, Solver]:
-    """The solvers of a group, or the one of that name."""
+def _solvers(name: str, engine: EngineFacts | None) -> dict[str, Solver]:
+    """The solvers of a group, or the one of that name; an engine's only those that it can obey."""
+    if engine is not None:
+        able = {each: SOLVERS[each] for each in engine.solvers}
+        found = {
+            each: one
+            for each, one in able.items()
+            if name == each or (name in GROUPS and GROUPS[name](one))
+        }
+        if not found:
+            raise PlannerError(
+                f"solver: got {name!r}, but {engine.name}, whose times the profile holds, can "
+                f"carry out only {', '.join(able)}; choose one of these, or auto"
+            )
+        return found
     if name in GROUPS:
         return _named(name)
     if name in SOLVERS:

@@ -8,17 +8,21 @@ from typing import Any
 
 from ..documents.document import PlannerError, read_json
 from ..documents.profile import Profile
+from .check import Check
 from .plan import Plan
 from .report import Report
 
-DOCUMENTS: dict[str, type[Profile] | type[Plan] | type[Report]] = {
+AnyDocument = Profile | Plan | Report | Check
+
+DOCUMENTS: dict[str, type[Profile] | type[Plan] | type[Report] | type[Check]] = {
     "profile": Profile,
     "plan": Plan,
     "report": Report,
+    "check": Check,
 }
 
 
-def load(path: str | Path) -> Profile | Plan | Report:
+def load(path: str | Path) -> AnyDocument:
     """The document in the JSON file at `path`.
 
     Raises PlannerError for a missing or truncated file, an unknown format or version, an unknown
@@ -36,7 +40,7 @@ def load(path: str | Path) -> Profile | Plan | Report:
     return DOCUMENTS[name].load(path)
 
 
-def save(document: Profile | Plan | Report, path: str | Path) -> None:
+def save(document: AnyDocument, path: str | Path) -> None:
     """Write `document` to `path` atomically (a profile also writes its arrays beside it).
 
     Raises PlannerError when the path cannot be written; nothing is changed there then.

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ..documents.document import Document, Part, PlannerError
+from ..documents.engine import EngineFacts
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling
@@ -74,6 +75,9 @@ class MadeFrom(Part):
     execution: Execution
     target: ModelInfo
     draft: ModelInfo
+    engine: EngineFacts | None = Field(
+        default=None, description="that carries the plan out, if it is not the runtime"
+    )
     solver: str
     batch_size: int = Field(ge=1)
     context: int = Field(ge=0)

@@ -8,17 +8,20 @@ from typing import Any
 from ..documents.counted import counted
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
+from ..plans.check import Check
+from ..plans.files import AnyDocument
 from ..plans.plan import Plan
 from ..plans.report import Report
+from .check_text import show_check
 from .head_text import show_head
 from .ranking_text import ranking
 from .report_text import show_report
 from .tables import Shown, named, printed, shares_table
 from .times_text import show_times
-from .words import model_words, summary
+from .words import engine_words, model_words, summary
 
 
-def render(document: Profile | Plan | Report | HeadCard) -> str:
+def render(document: AnyDocument | HeadCard) -> str:
     """The document for a person, as plain text without colours."""
     return printed(DISPLAYS[type(document)](document))
 
@@ -32,6 +35,7 @@ def show_profile(profile: Profile) -> list[Shown]:
         "draft": model_words(profile.draft),
         "machine": f"{place}, {counted(machine.num_threads, 'thread')}, {machine.platform}",
         "run as": f"{execution.dtype}, attention {execution.attention}",
+        "times of": engine_words(profile.engine),
     }
     return [named(lines, 9), *map(show_times, profile.costs)]
 
@@ -55,6 +59,7 @@ def show_plan(plan: Plan) -> list[Shown]:
     if origin:
         lines["target"] = model_words(origin.target)
         lines["draft"] = model_words(origin.draft)
+        lines["served by"] = engine_words(origin.engine)
         lines["made for"] = (
             f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}, "
             f"{origin.machine.gpu or origin.machine.cpu}; best of {origin.num_candidates} "
@@ -107,4 +112,5 @@ DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {
     Plan: show_plan,
     Report: show_report,
     HeadCard: show_head,
+    Check: show_check,
 }

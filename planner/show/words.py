@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..documents.engine import EngineFacts
 from ..documents.origin import ModelInfo
 from ..plans.plan import Plan
 
@@ -14,6 +15,13 @@ def model_words(info: ModelInfo) -> str:
     if info.inflated_from:
         words += ", inflated: costs are this shape's, acceptance is the small model's"
     return words
+
+
+def engine_words(facts: EngineFacts | None) -> str:
+    """Name, version and files of an engine; "" for none."""
+    if facts is None:
+        return ""
+    return f"{facts.name} {facts.version}, {facts.target} and {facts.draft}"
 
 
 def summary(plan: Plan) -> str:
@@ -47,7 +55,8 @@ def exported(own: Plan, theirs: Plan | None, engine: str, notes: Sequence[str]) 
     lines = []
     if theirs is not None:
         lines += [f"{engine}: {summary(theirs)}", _loss(own, theirs)]
-        if theirs.predicted is not None:
+        origin = own.made_from
+        if theirs.predicted is not None and not (origin and origin.engine):
             lines.append(f"note: predicted with times of this runtime; those of {engine} differ")
     return [*lines, *(f"note: {note}" for note in notes)]
 

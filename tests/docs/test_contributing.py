@@ -17,7 +17,17 @@ import pytest
 from .reading import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-COPIED = ("planner", "profiler", "runtime", "kernels", "tests", "docs", "benchmarks", ".ci")
+COPIED = (
+    "planner",
+    "profiler",
+    "runtime",
+    "engines",
+    "kernels",
+    "tests",
+    "docs",
+    "benchmarks",
+    ".ci",
+)
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
 GAP = "..."
 """Between two places of one file where lines are inserted."""

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from planner import Plan, PlannerError, Tree
+from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import step_costs
 from planner.export import ENGINES, export, sglang, trtllm
@@ -186,11 +187,18 @@ def test_assisted_generation_is_tuned(profile, plan):
     }
 
 
-def test_llamacpps_confidence_is_tuned_where_decoding_is_greedy(profile, plan):
+def test_llamacpps_confidence_is_tuned_where_it_was_measured_itself(profile, plan):
     greedy, cold = profile_at(0.0), plan.model_copy(update={"made_from": None})
     cold = cold.model_copy(update={"sampling": Sampling(temperature=0)})
     either = planned(greedy, ("chain", "topk"), ("confident", "topk"))
-    assert export(cold, "llamacpp", profile=greedy).plan.drafting == either.drafting
+    engine = EngineFacts(
+        name="llamacpp", version="1", verifier="topk", solvers=["chain", "confident"],
+        most_tokens=8, target="target.gguf", draft="draft.gguf",
+    )  # fmt: skip
+    own = greedy.model_copy(update={"engine": engine})
+    assert export(cold, "llamacpp", profile=own).plan.drafting == either.drafting
+    chain = planned(greedy, ("chain", "topk"))
+    assert export(cold, "llamacpp", profile=greedy).plan.drafting == chain.drafting
     tuned = Task("llamacpp", cold, greedy).best((CONFIDENT_CHAIN,), 1).plan
     assert isinstance(tuned.drafting, ConfidentDrafting)
     assert tuned.drafting == planned(greedy, ("confident", "topk")).drafting

@@ -26,6 +26,7 @@ CHAIN = {
     "medusa": "[[0], [0, 0], [0, 0, 0]]",
     "eagle": "[[0], [0, 0], [0, 0, 0]]",
     "llamacpp": "--spec-draft-n-max 3 --spec-draft-n-min 0 --spec-draft-p-min 0\n",
+    "openvino": '{"num_assistant_tokens": 3}',
     "hf": '"num_assistant_tokens": 3, "num_assistant_tokens_schedule": "constant", '
     '"assistant_confidence_threshold": 0.0',
 }
@@ -36,11 +37,19 @@ def test_without_a_profile_a_chain_is_exported_as_it_is(engine):
     plan = Plan(
         drafting=TreeDrafting(parents=[-1, 0, 1, 2]),
         verifier="topk",
-        sampling=Sampling(temperature=0.6),
+        sampling=Sampling(temperature=0.0 if engine == "openvino" else 0.6),
     )
     result = export(plan, engine, draft="a/draft")
     assert result.plan.drafting == plan.drafting
     assert CHAIN[engine] in result.content
+
+
+def test_openvino_is_told_nothing_where_its_text_would_be_wrong():
+    plan = Plan(
+        drafting=TreeDrafting(parents=[-1, 0]), verifier="topk", sampling=Sampling(temperature=0.6)
+    )
+    with pytest.raises(PlannerError, match="does not follow the target's distribution"):
+        export(plan, "openvino")
 
 
 def test_every_engine_is_tried():

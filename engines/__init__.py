@@ -1,0 +1,29 @@
+"""The engines that people serve with: timed, asked to carry a plan out, and compared."""
+
+from collections.abc import Callable
+
+from .assisted_generation import AssistedGeneration
+from .llama_server import LlamaServer
+from .openvino_pipeline import OpenVinoPipeline
+from .program import MOST_TOKENS, Answer, Files, PassTimes, Program, Running
+
+__all__ = [
+    "MOST_TOKENS",
+    "PROGRAMS",
+    "Answer",
+    "AssistedGeneration",
+    "Files",
+    "LlamaServer",
+    "OpenVinoPipeline",
+    "PassTimes",
+    "Program",
+    "Running",
+]
+
+PROGRAMS: dict[str, Callable[[Files, int], Program]] = {
+    "llamacpp": LlamaServer,
+    "openvino": OpenVinoPipeline,
+    "hf": AssistedGeneration,
+}
+"""By the names that `planner export --to` has for them: made of its files, and of the number of
+tokens that it has to make room for."""

@@ -1,0 +1,156 @@
+"""Costs of an engine's steps: its own passes, and the steps that it really takes.
+
+A chain of k tokens is decoded in turns with no chain at all, on the same prompts.  So the step's
+time is known as a multiple of the target alone, whatever the machine does meanwhile.  Where the
+engine has a benchmark of its own, that says how the time is made up: `verify` is the target's pass
+over k + 1 tokens, `draft` one of the draft over one token, `overhead` all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.documents.sampling import Sampling
+from planner.documents.times import Costs, Curve, GrowingTimes
+from planner.policies import ConfidentDrafting
+from planner.verifiers import GREEDY_VERIFIER
+from profiler.journal import Piece
+
+from .program import Answer, PassTimes, Program, Running
+
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+"""Chains that are decoded; those between them are taken to need as much besides their passes."""
+LEAST_MS = 1e-4
+STEPS = 8
+"""Of full length in every text, at least: those at its end are shorter."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How an engine is timed.
+
+    prompts     token ids, decoded in turns by all that is compared
+    num_tokens  of every continuation
+    """
+
+    prompts: Sequence[Sequence[int]]
+    sampling: Sampling
+    num_tokens: int
+    seed: int
+
+    @property
+    def context(self) -> int:
+        """Tokens in the cache on average."""
+        return int(np.mean([len(prompt) for prompt in self.prompts])) + self.num_tokens // 2
+
+    def decoded(
+        self, running: Mapping[str, Running], *, done: Callable[[], object] = lambda: None
+    ) -> dict[str, list[Answer]]:
+        """Every prompt by every one that runs, in an order of its own for each prompt."""
+        rng = np.random.default_rng(self.seed)
+        names = list(running)
+        found: dict[str, list[Answer]] = {name: [] for name in names}
+        for number, prompt in enumerate(self.prompts):
+            for place in rng.permutation(len(names)):
+                name = names[place]
+                answer = running[name].decode(
+                    prompt, self.sampling, num_tokens=self.num_tokens, seed=self.seed + number
+                )
+                found[name].append(answer)
+            done()
+        return found
+
+
+def lengths(most_tokens: int, *, every: bool) -> list[int]:
+    """Of the chains that are timed, `most_tokens` the last of them; every length, or a few."""
+    if every:
+        return list(range(1, most_tokens + 1))
+    return [each for each in LENGTHS if each < most_tokens] + [most_tokens]
+
+
+def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
+    """Milliseconds "target" and "draft", float64 [repeats, most_tokens + 1], by tokens in a pass;
+    nothing where the engine has no benchmark."""
+    sizes = range(1, engine.facts.most_tokens + 2)
+    passes = engine.passes(sizes, context=turns.context, repeats=repeats)
+    if passes is None:
+        return {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
+    return {
+        name: np.array([times[size] for size in sizes]).T
+        for name, times in zip(PassTimes._fields, passes, strict=True)
+    }
+
+
+def time_steps(engine: Program, plain: Running, length: int, turns: Turns) -> Piece:
+    """Chains of `length` in turns with none: milliseconds a step of either, and tokens drafted by a
+    step, which are fewer at a text's end: float64 [prompts] each."""
+    drafting = ConfidentDrafting(max_depth=length, confidence=0.0)
+    enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
+    with engine.running(drafting) as running:
+        found = enough.decoded({"plain": plain, "drafted": running})
+    piece = {
+        name: np.array([each.ms / each.num_steps for each in row]) for name, row in found.items()
+    }
+    lengths = [(each.num_drafted / each.num_steps) or length for each in found["drafted"]]
+    return piece | {"length": np.array(lengths)}
+
+
+def engine_costs(verifier: str, context: int, passes: Piece, steps: Mapping[int, Piece]) -> Costs:
+    """The profile's entry.
+
+    passes  see `time_passes`
+    steps   see `time_steps`, by length
+    """
+    usual = float(np.median([piece["plain"] for piece in steps.values()]))
+    sizes = [length + 1 for length in steps]
+    paced = [_at_one_pace(piece["plain"], piece["drafted"], usual) for piece in steps.values()]
+    alone, drafted = (np.array(each).T for each in zip(*paced, strict=True))
+    target, once = passes["target"], passes["draft"][:, :1]
+    if target.size:
+        counts = range(1, target.shape[1] + 1)
+        verify = _curve(counts, target)
+        pass_ms, draft_ms = np.quantile(target, 0.25, axis=0), np.quantile(once, 0.25)
+        long = np.array([piece["length"] for piece in steps.values()]).T
+        rest = drafted - np.interp(long + 1, counts, pass_ms) - long * draft_ms
+    else:  # nobody says how a step is made up: all of it stands under its number of nodes
+        verify = _curve([1, *sizes], np.column_stack((alone.mean(axis=1), drafted)))
+        once, rest = np.full((len(drafted), 1), LEAST_MS), np.full_like(drafted, LEAST_MS)
+    draft, overhead = _curve([1], once), _curve(sizes, rest)
+    return Costs(
+        batch_size=1,
+        context=context,
+        verify=verify,
+        draft_root=draft,
+        draft=draft,
+        overhead=dict.fromkeys((verifier, GREEDY_VERIFIER), overhead),
+        chains=GrowingTimes(draft_root=draft, draft=draft, overhead=overhead),
+        target_step=_curve([1], alone.reshape(-1, 1)),
+        draft_step=draft,
+    )
+
+
+def _at_one_pace(
+    plain: np.ndarray, drafted: np.ndarray, usual: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both, float64 [prompts], as if plain decoding always took `usual`.
+
+    What slows a turn down slows both alike: each bears half of it, their ratio nothing.
+    """
+    pace = np.sqrt(plain / np.median(plain) * drafted / np.median(drafted))
+    pace *= np.median(plain) / usual
+    return plain / pace, drafted / pace
+
+
+def _curve(counts: Sequence[int], rows: np.ndarray) -> Curve:
+    """Quartiles of the columns of `rows`, float64 [repeats, counts]."""
+    low, median, high = np.maximum(np.quantile(rows, [0.25, 0.5, 0.75], axis=0), LEAST_MS).round(5)
+    return Curve(
+        counts=list(counts),
+        median_ms=median.tolist(),
+        low_ms=low.tolist(),
+        high_ms=high.tolist(),
+        repeats=len(rows),
+    )

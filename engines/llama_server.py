@@ -1,0 +1,197 @@
+"""llama.cpp: its server decodes, its benchmark times passes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from planner.documents.document import PlannerError
+from planner.documents.engine import EngineFacts
+from planner.documents.sampling import Sampling
+from planner.export.llamacpp import flags_of
+from planner.policies import ConfidentDrafting, Drafting
+
+from .process import cpu_ms, free_port, program, served
+from .program import Answer, Files, PassTimes
+
+LOOKED_AT = Sampling(temperature=1.0, top_k=10)
+"""A chain is ended by the likeliest token's share of the draft's ten likeliest, whatever the
+temperature that the target is sampled at (common/speculative.cpp, `draft-simple`)."""
+ANSWER_S = 600.0
+ADVICE = "build llama-server and llama-bench, and give their folder with --engine-path"
+SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
+"""Of the server and the benchmark, each with a value."""
+
+
+@dataclass(frozen=True)
+class LlamaServer:
+    """`llama-server` with a draft model (`draft-simple`), one request at a time."""
+
+    files: Files
+    context: int
+    """Tokens that the server makes room for."""
+
+    @cached_property
+    def facts(self) -> EngineFacts:
+        for role, file in (("target", self.files.target), ("draft", self.files.draft)):
+            if not Path(file).is_file():
+                raise PlannerError(f"engine-{role}: got {file}, expected a GGUF file of the {role}")
+        said = subprocess.run(
+            [self._program("llama-server"), "--version"], capture_output=True, text=True
+        )
+        version = re.search(r"version: (.*)", said.stderr + said.stdout)
+        return EngineFacts(
+            name="llamacpp",
+            version=version[1].strip() if version else "unknown",
+            verifier="topk",
+            solvers=["chain", "confident"],
+            most_tokens=self.files.most_tokens,
+            confidence_of=LOOKED_AT,
+            target=self.files.target,
+            draft=self.files.draft,
+            place=self.files.place,
+            options=list(self.files.options),
+            threads=self.files.threads,
+        )
+
+    @property
+    def default(self) -> Drafting:
+        return ConfidentDrafting(max_depth=3, confidence=0.0)
+
+    def words(self, drafting: Drafting | None) -> str:
+        if drafting is None:
+            return "no draft"
+        flags = flags_of(drafting)
+        return f"n-max {flags['spec-draft-n-max']}, p-min {flags['spec-draft-p-min']}"
+
+    @contextmanager
+    def running(self, drafting: Drafting | None) -> Iterator[_Server]:
+        address = f"http://127.0.0.1:{free_port()}"
+        command = [self._program("llama-server"), "-m", self.files.target]
+        command += ["--host", "127.0.0.1", "--port", address.rsplit(":", 1)[1]]
+        command += ["-c", str(self.context), "-np", "1", *self._threads("-t", "-tb")]
+        if drafting is not None:
+            flags = {"spec-draft-model": self.files.draft, **flags_of(drafting)}
+            command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+            command += self._threads("-td", "-tbd")
+        with served([*command, *self.files.options], lambda: _answers(address)) as process:
+            yield _Server(address, process)
+
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes:
+        return PassTimes(
+            *(
+                self._bench(file, sizes, context, repeats)
+                for file in (self.files.target, self.files.draft)
+            )
+        )
+
+    def _bench(
+        self, model: str, sizes: Sequence[int], context: int, repeats: int
+    ) -> dict[int, list[float]]:
+        command = [self._program("llama-bench"), "-m", model, "-n", "0", "-d", str(context)]
+        command += ["-p", ",".join(map(str, sizes)), "-r", str(repeats), "-o", "json"]
+        command += [*self._threads("-t"), *_for_bench(self.files.options)]
+        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+        try:
+            rows = json.loads(done.stdout)
+            return {row["n_prompt"]: [ns / 1e6 for ns in row["samples_ns"]] for row in rows}
+        except (ValueError, KeyError, TypeError):
+            last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1][:300]
+            raise PlannerError(f"engine: llama-bench gave no times: {last}") from None
+
+    def _program(self, name: str) -> str:
+        return program(name, self.files.place, ADVICE)
+
+    def _threads(self, *flags: str) -> list[str]:
+        number = self.files.threads
+        return [] if number is None else [word for each in flags for word in (each, str(number))]
+
+
+@dataclass(frozen=True)
+class _Server:
+    address: str
+    process: int
+
+    def decode(
+        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+    ) -> Answer:
+        greedy = sampling.is_greedy
+        wanted = {
+            "prompt": list(prompt),
+            "n_predict": num_tokens,
+            "temperature": sampling.temperature,
+            "top_k": 1 if greedy else sampling.top_k,
+            "top_p": sampling.top_p,
+            "samplers": ["top_k", "temperature"] if greedy else ["temperature", "top_k", "top_p"],
+            "cache_prompt": False,
+            "ignore_eos": True,
+            "return_tokens": True,
+            "seed": seed,
+        }
+        before = cpu_ms(self.process)
+        self._post({**wanted, "n_predict": 1})
+        read = cpu_ms(self.process)
+        answer = self._post(wanted)
+        after = cpu_ms(self.process)
+        try:
+            tokens, timings = answer["tokens"], answer["timings"]
+            accepted = timings.get("draft_n_accepted", 0)
+            known = None if before is None or read is None or after is None else (
+                (after - read) - (read - before)
+            )  # fmt: skip
+            return Answer(
+                tokens=tokens,
+                num_timed=len(tokens) - 1,
+                num_steps=len(tokens) - 1 - accepted,
+                num_drafted=timings.get("draft_n", 0),
+                num_accepted=accepted,
+                ms=timings["predicted_ms"],
+                cpu_ms=known,
+            )
+        except (KeyError, TypeError):
+            raise PlannerError(
+                "engine: llama-server answered without tokens or timings; expected both, as of "
+                "its versions since November 2026"
+            ) from None
+
+    def _post(self, content: dict[str, Any]) -> dict[str, Any]:
+        request = Request(
+            f"{self.address}/completion",
+            json.dumps(content).encode(),
+            {"Content-Type": "application/json"},
+        )
+        try:
+            with urlopen(request, timeout=ANSWER_S) as answer:
+                return dict(json.load(answer))
+        except HTTPError as error:
+            raise PlannerError(
+                f"engine: llama-server refused a request: {error.read().decode()[:300]}"
+            ) from None
+        except (URLError, OSError, ValueError) as error:
+            raise PlannerError(f"engine: llama-server stopped answering: {error}") from None
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"{address}/health", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def _for_bench(options: Sequence[str]) -> list[str]:
+    """Those of the server's options that the benchmark knows too; it has no f32 caches."""
+    named = {"off": "0", "on": "1"}
+    pairs = pairwise(options)
+    kept = ((word, named.get(value, value)) for word, value in pairs if word in SHARED_OPTIONS)
+    return [word for pair in kept if pair[1] != "f32" for word in pair]

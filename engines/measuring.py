@@ -1,0 +1,118 @@
+"""A profile of an engine: its own times, and the acceptance of what it drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from planner.documents.document import PlannerError
+from planner.documents.engine import EngineFacts
+from planner.documents.profile import Acceptance, Profile, Replay
+from planner.documents.sampling import Sampling
+from planner.documents.version import WRITTEN_BY
+from planner.verifiers import verifier_at
+from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
+from profiler.journal import Journal, Piece, identity_of, measured_by
+from profiler.measure import Progress
+from profiler.profile_settings import Settings, fitted
+from profiler.recording import Recording, Width, record_replays, replay_entry
+from runtime.machine import describe_execution, describe_machine
+from runtime.pair import Pair
+from runtime.written import Written
+
+from .engine_costs import Turns, engine_costs, lengths, time_passes, time_steps
+from .program import Program
+
+NUM_TIMED, TIMED_TOKENS = 12, 64
+"""Prompts that the engine decodes for its times, and the length of their continuations."""
+PASS_REPEATS = 30
+
+
+def measure_engine_profile(
+    pair: Pair,
+    prompts: Sequence[Sequence[int]],
+    settings: Settings,
+    *,
+    engine: Program,
+    output: str | Path | None = None,
+    report_line: Callable[[str], None] = lambda line: None,
+) -> Profile:
+    """Measure an engine on this machine, and the acceptance of `pair` under its way of drafting.
+
+    See `measure_profile`.  Raises PlannerError also where the engine fails.
+    """
+    extent, facts = fitted(settings, pair, max(map(len, prompts))), engine.facts
+    if facts.greedy_only and not all(each.is_greedy for each in settings.samplings):
+        raise PlannerError(
+            f"temperature: got {max(each.temperature for each in settings.samplings):g}, expected "
+            f"0 alone: where {facts.name} samples with a draft, its text does not follow the "
+            "target's distribution; give --temperature 0"
+        )
+    identity = identity_of(pair, prompts) | {
+        "engine": facts.model_dump(),
+        "samplings": [each.model_dump() for each in settings.samplings],
+        "extent": asdict(extent),
+        "seed": settings.seed,
+    }
+    journal = Journal(output, identity, measured_by(), report_line)
+    turns = Turns(prompts[:NUM_TIMED], settings.samplings[-1], TIMED_TOKENS, settings.seed)
+    width = Width(facts.most_tokens + 1, 1)
+    traced: dict[Sampling, Piece] = {}
+    trees: dict[Sampling, Piece] = {}
+    with Progress(_work(settings, facts), journal) as progress:
+        for sampling in settings.samplings:
+            tracing = Tracing(1, settings.seed, (facts.verifier,))
+            trace = partial(measure_acceptance, num_tokens=extent.num_tokens)
+            traced[sampling] = progress.piece(
+                f"acceptance-{sampling}", partial(trace, pair, prompts, sampling, tracing)
+            )
+            texts = [
+                Written(*each) for each in zip(prompts, texts_of(traced[sampling]), strict=True)
+            ]
+            verifier = verifier_at(facts.verifier, sampling).name
+            recording = Recording(verifier, width, settings.seed, of_draft=facts.confidence_of)
+            trees[sampling] = progress.piece(
+                f"trees-{sampling}", partial(record_replays, pair, texts, sampling, recording)
+            )
+        passes = progress.piece("passes", partial(time_passes, engine, turns, PASS_REPEATS))
+        sizes = lengths(facts.most_tokens, every=not passes["target"].size)
+        with engine.running(None) as plain:
+            steps = {
+                length: progress.piece(
+                    f"steps-{length}", partial(time_steps, engine, plain, length, turns)
+                )
+                for length in sizes
+            }
+    acceptance: list[Acceptance] = []
+    replays: list[Replay] = []
+    arrays: Piece = {}
+    for sampling, piece in traced.items():
+        entries, named = acceptance_entries(piece, sampling)
+        verifier = verifier_at(facts.verifier, sampling).name
+        entry, kept = replay_entry(trees[sampling], sampling, verifier, width)
+        acceptance += [each for each in entries if each.verifier == facts.verifier]
+        replays.append(entry)
+        arrays |= named | kept
+    return Profile(
+        written_by=WRITTEN_BY,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=describe_machine(pair.target.device),
+        execution=describe_execution(pair.target),
+        target=pair.target.info,
+        draft=pair.draft.info,
+        engine=facts,
+        costs=[engine_costs(facts.verifier, turns.context, passes, steps)],
+        acceptance=acceptance,
+        replays=replays,
+    ).with_arrays(arrays, "profile.safetensors")
+
+
+def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
+    """Shares of the time that the pieces take, more or less."""
+    work = {"passes": 10} | {f"steps-{each}": 5 for each in lengths(facts.most_tokens, every=True)}
+    for sampling in settings.samplings:
+        work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}
+    return work

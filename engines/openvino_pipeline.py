@@ -1,0 +1,151 @@
+"""OpenVINO GenAI: its pipeline in this process, with a draft model or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from planner.documents.document import PlannerError
+from planner.documents.engine import EngineFacts
+from planner.documents.sampling import Sampling
+from planner.export.openvino import settings_of
+from planner.policies import Drafting, TreeDrafting
+
+from .program import Answer, Files, PassTimes
+
+PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+"""Unless others are asked for: in narrower types texts change."""
+CACHE_GB = 1
+
+
+@dataclass(frozen=True)
+class OpenVinoPipeline:
+    """`LLMPipeline`, one request at a time, greedy.
+
+    Where the target samples, OpenVINO GenAI does not follow its distribution: a drafted token is
+    accepted by chance q(drafted) / p(another token, drawn from the target), and after a rejection
+    the next row of logits is drawn from (`validate_candidate` in its sampler.cpp, 2026.4).
+    """
+
+    files: Files
+    context: int
+
+    @cached_property
+    def facts(self) -> EngineFacts:
+        for role, folder in (("target", self.files.target), ("draft", self.files.draft)):
+            if not (Path(folder) / "openvino_model.xml").is_file():
+                raise PlannerError(
+                    f"engine-{role}: got {folder}, expected a folder with openvino_model.xml, as "
+                    "optimum-cli export openvino writes it"
+                )
+        return EngineFacts(
+            name="openvino",
+            version=str(_package().get_version()),
+            verifier="topk",
+            greedy_only=True,
+            solvers=["chain"],
+            most_tokens=self.files.most_tokens,
+            target=self.files.target,
+            draft=self.files.draft,
+            options=list(self.files.options),
+            threads=self.files.threads,
+        )
+
+    @property
+    def default(self) -> Drafting:
+        return TreeDrafting(parents=[-1, *range(5)])
+
+    def words(self, drafting: Drafting | None) -> str:
+        if drafting is None:
+            return "no draft"
+        return ", ".join(f"{name} {value}" for name, value in settings_of(drafting).items())
+
+    @contextmanager
+    def running(self, drafting: Drafting | None) -> Iterator[_Pipeline]:
+        genai = _package()
+        scheduler = genai.SchedulerConfig()
+        scheduler.cache_size = CACHE_GB
+        scheduler.enable_prefix_caching = False
+        more: dict[str, Any] = {"scheduler_config": scheduler, **self._properties}
+        settings = {} if drafting is None else settings_of(drafting)
+        try:
+            if drafting is not None:
+                more["draft_model"] = genai.draft_model(self.files.draft, "CPU", **self._properties)
+            pipeline = genai.LLMPipeline(self.files.target, "CPU", **more)
+        except RuntimeError as error:
+            raise PlannerError(f"engine: openvino does not start: {_line(error)}") from None
+        yield _Pipeline(pipeline, settings)
+
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
+        return None
+
+    @property
+    def _properties(self) -> dict[str, Any]:
+        named = dict(word.split("=", 1) for word in self.files.options if "=" in word)
+        threads = self.files.threads
+        return PROPERTIES | ({} if threads is None else {"INFERENCE_NUM_THREADS": threads}) | named
+
+
+@dataclass(frozen=True)
+class _Pipeline:
+    pipeline: Any
+    settings: dict[str, int | float]
+
+    def decode(
+        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+    ) -> Answer:
+        if not sampling.is_greedy:
+            raise PlannerError(
+                f"sampling: got {sampling}, expected temperature 0: where OpenVINO GenAI samples "
+                "with a draft, its text does not follow the target's distribution"
+            )
+        _, first_ms, first_cpu = self._generate(prompt, 1)
+        answer, ms, cpu = self._generate(prompt, num_tokens)
+        tokens = [int(token) for token in answer.tokens[0]]
+        accepted = answer.extended_perf_metrics.get_num_accepted_tokens() if self.settings else 0
+        return Answer(
+            tokens=tokens,
+            num_timed=len(tokens) - 1,
+            num_steps=len(tokens) - 1 - accepted,
+            num_drafted=0,
+            num_accepted=accepted,
+            ms=ms - first_ms,
+            cpu_ms=cpu - first_cpu,
+        )
+
+    def _generate(self, prompt: Sequence[int], num_tokens: int) -> tuple[Any, float, float]:
+        """The answer, milliseconds of wall time and of all threads."""
+        import openvino
+
+        config = _package().GenerationConfig()
+        config.max_new_tokens, config.ignore_eos, config.do_sample = num_tokens, True, False
+        for name, value in self.settings.items():
+            setattr(config, name, value)
+        ids = openvino.Tensor(np.array([list(prompt)], dtype=np.int64))
+        wall, cpu = perf_counter(), process_time()
+        try:
+            answer = self.pipeline.generate(ids, config)
+        except RuntimeError as error:
+            raise PlannerError(f"engine: openvino failed: {_line(error)}") from None
+        return answer, 1e3 * (perf_counter() - wall), 1e3 * (process_time() - cpu)
+
+
+def _package() -> Any:
+    try:
+        import openvino_genai
+    except ImportError:
+        raise PlannerError(
+            "engine: openvino_genai is not installed; pip install openvino-genai"
+        ) from None
+    return openvino_genai
+
+
+def _line(error: Exception) -> str:
+    return next((line for line in reversed(str(error).splitlines()) if line.strip()), "")[:300]

@@ -1,0 +1,104 @@
+"""A server of an engine's own: started, waited for, and gone when it is not needed any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from time import monotonic, sleep
+
+from planner.documents.document import PlannerError
+
+PATIENCE_S = 600.0
+"""A large model takes minutes to load."""
+POLITE_S = 10.0
+"""Given to end by itself."""
+
+
+def program(name: str, folder: str | None, advice: str) -> str:
+    """Path of a program.  Raises PlannerError, with `advice`, where there is none."""
+    found = which(name, path=folder) if folder else which(name)
+    if found is None:
+        place = f"in {folder}" if folder else "on PATH"
+        raise PlannerError(f"engine: got no program {name} {place}; {advice}")
+    return found
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def served(
+    command: Sequence[str], is_ready: Callable[[], bool], *, patience_s: float = PATIENCE_S
+) -> Iterator[int]:
+    """The process number of `command`, once `is_ready`; ended with all of its children behind.
+
+    Raises PlannerError with the last line that it printed where it ends before it is ready, or is
+    not after `patience_s`.
+    """
+    name = Path(command[0]).name
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        except OSError as error:
+            raise PlannerError(f"engine: {command[0]} cannot be run: {error.strerror}") from None
+        try:
+            until = monotonic() + patience_s
+            while not is_ready():
+                if process.poll() is not None:
+                    raise PlannerError(
+                        f"engine: {name} ended with status {process.returncode} before it was "
+                        f"ready: {_last_words(log.fileno())}"
+                    )
+                if monotonic() > until:
+                    raise PlannerError(
+                        f"engine: {name} was not ready after {patience_s:.0f} s: "
+                        f"{_last_words(log.fileno())}"
+                    )
+                sleep(0.05)
+            yield process.pid
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(POLITE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def _last_words(log: int) -> str:
+    """The last line that says anything, of an error if there is one."""
+    os.lseek(log, 0, os.SEEK_SET)
+    text = os.read(log, 1 << 22).decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = [line for line in lines if "error" in line.lower() or "invalid" in line.lower()]
+    return (wrong or lines or ["it printed nothing"])[-1][:300]
+
+
+def cpu_ms(process: int) -> float | None:
+    """Milliseconds that all threads of a process have had a processor; None where nobody tells."""
+    try:
+        threads = list(Path(f"/proc/{process}/task").iterdir())
+        return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e6
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,93 @@
+"""A serving engine: what it is asked, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from planner.documents.engine import EngineFacts
+from planner.documents.sampling import Sampling
+from planner.policies import Drafting
+
+MOST_TOKENS = 16
+"""Drafted by one step, where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where an engine lies, what it loads, and what it is started with.
+
+    place    folder of its programs, or address of a server; None: wherever it is found
+    target   file or folder, in the engine's own format
+    draft    likewise
+    options  more words of its command line
+    threads  of the processor; None: as many as it takes by itself
+    most_tokens  drafted by one step, at most: so far it is timed
+    """
+
+    target: str
+    draft: str
+    place: str | None = None
+    options: tuple[str, ...] = ()
+    threads: int | None = None
+    most_tokens: int = MOST_TOKENS
+
+
+class Answer(NamedTuple):
+    """One prompt's continuation by an engine, the reading of the prompt excluded."""
+
+    tokens: list[int]
+    num_timed: int
+    """The last so many of them, which the rest is of: all but those that come with the prompt."""
+    num_steps: int
+    """PassTimes of the target that they took."""
+    num_drafted: int
+    """0 where the engine does not tell."""
+    num_accepted: int
+    ms: float
+    """Wall time."""
+    cpu_ms: float | None = None
+    """Time of all of its threads on processors, where the system tells."""
+
+
+class Running(Protocol):
+    """An engine that has its models loaded and one way of drafting set."""
+
+    def decode(
+        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+    ) -> Answer:
+        """`num_tokens` tokens behind `prompt`, the text's end ignored.  Raises PlannerError."""
+
+
+class PassTimes(NamedTuple):
+    """Times of a model's passes over n tokens, by the engine's own benchmark."""
+
+    target: dict[int, list[float]]
+    """Milliseconds of repeated passes, by n."""
+    draft: dict[int, list[float]]
+
+
+class Program(Protocol):
+    """An engine that people serve with: one class and one row in `PROGRAMS`."""
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What a profile says of it.  Raises PlannerError where it is not to be found."""
+
+    @property
+    def default(self) -> Drafting:
+        """How it drafts if nobody sets anything."""
+
+    def running(self, drafting: Drafting | None) -> AbstractContextManager[Running]:
+        """It, started; None: without speculation.  Nothing is left running behind it.
+
+        Raises PlannerError with its own last words where it does not start.
+        """
+
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
+        """Times of passes behind `context` tokens; None where it has no such benchmark."""
+
+    def words(self, drafting: Drafting | None) -> str:
+        """The setting as the engine is told it."""

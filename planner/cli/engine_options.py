@@ -1,0 +1,87 @@
+"""The options that say which engine, where it lies and what it loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..documents.document import PlannerError
+from ..documents.engine import EngineFacts
+from . import options
+
+if TYPE_CHECKING:
+    from engines import Program
+
+ENGINE_OPTIONS = (
+    options.setting("--engine", metavar="NAME", help="Who serves: llamacpp, openvino, hf."),
+    options.setting(
+        "--engine-path", metavar="DIR", help="Folder of its programs (default: looked for on PATH)."
+    ),
+    options.setting(
+        "--engine-target", metavar="FILE", help="The target, as it loads it (default: --target)."
+    ),
+    options.setting(
+        "--engine-draft", metavar="FILE", help="The draft, as it loads it (default: --draft)."
+    ),
+    options.setting(
+        "--engine-option", "engine_words", multiple=True, metavar="WORD",
+        help="One more word of its command line; repeatable.",
+    ),
+)  # fmt: skip
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of commands that ask an engine, for `EngineWishes`."""
+    for option in reversed(ENGINE_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class EngineWishes:
+    """The engine that the options name, what they leave out as a plan has it."""
+
+    engine: str | None
+    engine_path: str | None
+    engine_target: str | None
+    engine_draft: str | None
+    engine_words: tuple[str, ...]
+    threads: int | None
+    max_nodes: int | None = None
+
+    def program(
+        self, room: int, models: tuple[str, str], known: EngineFacts | None = None
+    ) -> Program:
+        """The engine.
+
+        room    tokens that it has to make room for
+        models  names of target and draft, where it loads what the profiler does
+        known   the engine that the plan was made for
+
+        Raises PlannerError where none is named, and for one that nobody knows.
+        """
+        from engines import MOST_TOKENS, PROGRAMS, Files
+
+        name = self.engine or (known.name if known else None)
+        if name not in PROGRAMS:
+            raise PlannerError(
+                f"engine: got {name or 'none'}, expected one of {', '.join(PROGRAMS)} (--engine)"
+            )
+        if known is None or known.name != name:
+            most = MOST_TOKENS if self.max_nodes is None else self.max_nodes - 1
+            known = EngineFacts(
+                name=name, version="", verifier="", solvers=[""], most_tokens=most,
+                target=models[0], draft=models[1],
+            )  # fmt: skip
+        files = Files(
+            target=self.engine_target or known.target,
+            draft=self.engine_draft or known.draft,
+            place=self.engine_path or known.place,
+            options=self.engine_words or tuple(known.options),
+            threads=self.threads or known.threads,
+            most_tokens=known.most_tokens,
+        )
+        return PROGRAMS[name](files, room)

@@ -1,0 +1,32 @@
+"""The serving engine that a profile's times are of."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from .document import Part
+from .sampling import Sampling
+
+
+class EngineFacts(Part):
+    """The program that serves: how it drafts and accepts, and what it was started with."""
+
+    name: str = Field(description="as `planner profile --engine` and `planner export --to` call it")
+    version: str = Field(description="as it says itself")
+    verifier: str = Field(description="that it accepts drafted tokens by, where the target samples")
+    greedy_only: bool = Field(
+        default=False, description="does it follow the target's distribution only where greedy?"
+    )
+    solvers: list[str] = Field(min_length=1, description="whose plans it can carry out")
+    most_tokens: int = Field(ge=1, description="drafted by one step, at most: what was timed")
+    confidence_of: Sampling | None = Field(
+        default=None,
+        description="of the draft's distribution that ends a chain; null: the one it drafts from",
+    )
+    target: str = Field(description="its file or folder of the target")
+    draft: str = Field(description="its file or folder of the draft")
+    place: str | None = Field(
+        default=None, description="folder of its programs, or address; null: found by itself"
+    )
+    options: list[str] = Field(default=[], description="that it was started with besides")
+    threads: int | None = Field(default=None, ge=1, description="null: as many as it takes")

@@ -1,0 +1,34 @@
+"""The export for OpenVINO GenAI, which drafts chains of one length."""
+
+from __future__ import annotations
+
+from ..documents.document import PlannerError
+from ..policies import Drafting
+from .notations import as_json
+from .task import Export, Task
+from .ways import MATCHED_CHAIN
+
+
+def settings_of(drafting: Drafting) -> dict[str, int | float]:
+    """The settings that make OpenVINO GenAI draft like this: fields of its `GenerationConfig`."""
+    return {"num_assistant_tokens": drafting.most_nodes - 1}
+
+
+class OpenVino:
+    """A chain of the draft's likeliest tokens, where decoding is greedy."""
+
+    def export(self, task: Task) -> Export:
+        choice = task.choose((MATCHED_CHAIN,))
+        if not task.plan.sampling.is_greedy:
+            raise PlannerError(
+                f"plan: sampling: got {task.plan.sampling}, expected temperature 0: where OpenVINO "
+                "GenAI (seen in 2026.4) samples with a draft, its text does not follow the "
+                "target's distribution; plan for it at temperature 0"
+            )
+        notes = [
+            "these are fields of GenerationConfig; set INFERENCE_PRECISION_HINT to the precision "
+            "that was planned for, or texts change",
+            "assistant_confidence_threshold excludes num_assistant_tokens, and needs logprobs of 1 "
+            "or more where decoding is greedy: without them every chain ends at once",
+        ]
+        return Export(as_json(settings_of(choice.plan.drafting)), choice.plan, notes)

@@ -1,0 +1,107 @@
+"""A program that answers as llama-server and llama-bench do, with times that are known.
+
+Run as `llama-server` or `llama-bench` (see `installed`).  A pass of n tokens takes `pass_ms(n)`, a
+draft pass `DRAFT_MS`, the rest of a step `REST_MS`; nothing is waited for.  A drafted token at
+place i of a text is right unless i leaves no rest when divided by `WRONG_EVERY`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+DRAFT_MS, REST_MS, WRONG_EVERY = 0.25, 1.0, 3
+
+
+def pass_ms(num_tokens: int) -> float:
+    """A staircase: eight are dearer than nine."""
+    return 3.0 + 0.5 * num_tokens - (2.0 if num_tokens >= 9 else 0.0)
+
+
+def text(prompt: list[int], num_tokens: int) -> list[int]:
+    return [(sum(prompt) * 31 + 7 * place) % 100 for place in range(num_tokens)]
+
+
+def completion(prompt: list[int], num_tokens: int, most: int) -> dict[str, object]:
+    """The answer to one request, decoded with chains of at most `most`."""
+    emitted, ms, drafted, accepted = 1, 0.0, 0, 0
+    while emitted < num_tokens:
+        length = min(most, num_tokens - emitted - 1)
+        right = 0
+        while right < length and (emitted + right) % WRONG_EVERY:
+            right += 1
+        ms += pass_ms(length + 1) + length * DRAFT_MS + (REST_MS if most else 0.0)
+        emitted, drafted, accepted = emitted + right + 1, drafted + length, accepted + right
+    timings = {"predicted_ms": ms, "predicted_n": num_tokens}
+    if drafted:
+        timings |= {"draft_n": drafted, "draft_n_accepted": accepted}
+    tokens = text(prompt, num_tokens)
+    if most and "lies" in os.environ.get("STANDIN", ""):
+        tokens[-1] += 1
+    return {"tokens": tokens, "timings": timings}
+
+
+class _Answers(BaseHTTPRequestHandler):
+    most = 0
+
+    def do_GET(self) -> None:
+        self._send({"status": "ok"})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "dies" in os.environ.get("STANDIN", ""):
+            os._exit(3)
+        self._send(completion(asked["prompt"], asked["n_predict"], self.most))
+
+    def _send(self, content: dict[str, object]) -> None:
+        body = json.dumps(content).encode()
+        if "silent" in os.environ.get("STANDIN", ""):
+            body = b'{"content": ""}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def _value(flag: str, otherwise: str) -> str:
+    return sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else otherwise
+
+
+def server() -> None:
+    if "--version" in sys.argv:
+        print("version: 1234 (standin)", file=sys.stderr)
+        return
+    if "old" in os.environ.get("STANDIN", "") and "--spec-draft-n-max" in sys.argv:
+        print("error: invalid argument: --spec-draft-n-max", file=sys.stderr)
+        sys.exit(1)
+    _Answers.most = int(_value("--spec-draft-n-max", "0"))
+    HTTPServer(("127.0.0.1", int(_value("--port", "0"))), _Answers).serve_forever()
+
+
+def bench() -> None:
+    draft = "draft" in _value("-m", "")
+    rows = [
+        {"n_prompt": n, "samples_ns": [1e6 * (DRAFT_MS * n if draft else pass_ms(n))] * 4}
+        for n in map(int, _value("-p", "1").split(","))
+    ]
+    print(json.dumps(rows))
+
+
+def installed(folder: Path) -> Path:
+    """The two programs in `folder`, and two files that pass for models."""
+    for name, what in (("llama-server", "server"), ("llama-bench", "bench")):
+        path = folder / name
+        path.write_text(
+            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            f"import standin\nstandin.{what}()\n"
+        )
+        path.chmod(0o755)
+    for name in ("target.gguf", "draft.gguf"):
+        (folder / name).write_bytes(b"GGUF")
+    return folder

@@ -1,0 +1,136 @@
+"""A profile of an engine, the plan made from it, and the check of that plan; lies are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from engines import Files, LlamaServer
+from engines.checking import check, neighbouring
+from engines.engine_costs import Turns
+from engines.measuring import measure_engine_profile
+from planner import PlannerError, load
+from planner.documents.sampling import Sampling
+from planner.export import export
+from planner.optimizer import solve
+from planner.plans.plan import Plan
+from planner.policies import ConfidentDrafting, TreeDrafting
+from planner.show.document_text import render
+from profiler import Pair, Settings
+from runtime import Decoder, TableModel
+
+from . import standin
+
+GREEDY = Sampling(temperature=0.0)
+PROMPTS = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    rows = torch.rand(12, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    target = rows**4 / (rows**4).sum(-1, keepdim=True)
+    draft = 0.8 * target + 0.2 / 12
+    return Pair(TableModel(target), TableModel(draft))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> LlamaServer:
+    folder = standin.installed(tmp_path_factory.mktemp("engine"))
+    files = Files(
+        str(folder / "target.gguf"), str(folder / "draft.gguf"), place=str(folder), most_tokens=6
+    )
+    return LlamaServer(files, 256)
+
+
+@pytest.fixture(scope="module")
+def profile(pair: Pair, engine: LlamaServer):
+    settings = Settings(samplings=(GREEDY, Sampling(temperature=0.6)), num_tokens=40)
+    return measure_engine_profile(pair, PROMPTS, settings, engine=engine)
+
+
+def test_the_profile_says_whose_times_it_holds(profile, tmp_path: Path) -> None:
+    profile.save(tmp_path / "profile.json")
+    again = load(tmp_path / "profile.json")
+    assert again.engine.name == "llamacpp"
+    assert again.engine.version == "1234 (standin)"
+    assert {entry.verifier for entry in again.acceptance} == {"topk"}
+    assert {entry.verifier for entry in again.replays} == {"topk"}
+    assert "llamacpp" in render(again)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6])
+def test_plans_are_what_the_engine_can_carry_out(profile, temperature: float) -> None:
+    plan = solve(profile, temperature=temperature)
+    assert isinstance(plan.drafting, (TreeDrafting, ConfidentDrafting))
+    assert plan.drafting.most_children <= 1
+    assert {each.solver for each in plan.made_from.alternatives} <= {"chain", "confident", "none"}
+    if not plan.speculates:
+        with pytest.raises(PlannerError, match="leave its speculative decoding off"):
+            export(plan, "llamacpp", profile=profile)
+        return
+    told = export(plan, "llamacpp", profile=profile, draft="draft.gguf").content
+    assert f"--spec-draft-n-max {plan.drafting.most_nodes - 1}" in told
+
+
+def test_what_the_engine_cannot_carry_out_is_refused(profile, pair: Pair) -> None:
+    with pytest.raises(PlannerError, match="llamacpp, whose times the profile holds, can carry"):
+        solve(profile, solver="sequoia")
+    plan = solve(profile, temperature=0.0)
+    with pytest.raises(PlannerError, match="got one made for llamacpp"):
+        Decoder.from_plan(plan, pair.target, pair.draft)
+
+
+def checked(engine: LlamaServer, plan: Plan):
+    return check(engine, plan, Turns(PROMPTS * 3, plan.sampling, num_tokens=49, seed=0))
+
+
+def honest(profile) -> Plan:
+    """A plan whose promises are what the stand-in does."""
+    plan = solve(profile, temperature=0.0, solver="chain")
+    drafting = TreeDrafting(parents=[-1, 0, 1])
+    return plan.model_copy(update={"drafting": drafting, "predicted": None})
+
+
+def test_a_check_measures_what_the_engine_does(
+    profile, engine: LlamaServer, tmp_path: Path
+) -> None:
+    plan = honest(profile)
+    result = checked(engine, plan)
+    whole = standin.completion(PROMPTS[0], 49, 2)["timings"]
+    alone = standin.completion(PROMPTS[0], 49, 0)["timings"]
+    assert result.planned.tokens_per_step.value == 48 / (48 - whole["draft_n_accepted"])
+    assert result.planned.speedup.value == pytest.approx(
+        alone["predicted_ms"] / whole["predicted_ms"]
+    )
+    assert result.planned.num_same == result.num_greedy == 9
+    assert {run.role for run in result.runs} == {"plain", "plan", "neighbour", "default"}
+    assert result.faults == []
+    result.save(tmp_path / "check.json")
+    assert load(tmp_path / "check.json") == result
+    assert "9 of 9 texts are those without speculation" in render(result)
+
+
+def test_an_edited_prediction_is_found(profile, engine: LlamaServer) -> None:
+    plan = honest(profile)
+    told = solve(profile, temperature=0.0, solver="chain").predicted
+    lie = {"value": 9.0, "low": 8.9, "high": 9.1}
+    content = told.model_dump() | {"speedup": lie, "reach": None, "optimality_gap": None}
+    predicted = type(told).model_validate(content)
+    faults = checked(engine, plan.model_copy(update={"predicted": predicted})).faults
+    assert any(fault.startswith("speedup: predicted 9.00") for fault in faults)
+
+
+def test_changed_greedy_text_is_found(
+    profile, engine: LlamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN", "lies")
+    faults = checked(engine, honest(profile)).faults
+    assert any(fault.startswith("greedy text: 0 of 9") for fault in faults)
+
+
+def test_neighbours_stay_within_what_was_timed() -> None:
+    found = neighbouring(ConfidentDrafting(max_depth=6, confidence=0.9), most_tokens=6)
+    assert all(1 <= each.max_depth <= 6 and 0 <= each.confidence <= 0.95 for each in found)
+    assert len({(each.max_depth, each.confidence) for each in found}) == len(found)

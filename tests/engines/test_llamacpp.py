@@ -1,0 +1,105 @@
+"""llama.cpp, played by a stand-in whose times are known: timed, checked, and never left behind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engines import Files, LlamaServer
+from engines.engine_costs import Turns, engine_costs, lengths, time_passes, time_steps
+from engines.process import served
+from planner.documents.document import PlannerError
+from planner.documents.sampling import Sampling
+from planner.policies import ConfidentDrafting
+
+from . import standin
+
+GREEDY = Sampling(temperature=0.0)
+PROMPTS = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> LlamaServer:
+    folder = standin.installed(tmp_path)
+    files = Files(str(folder / "target.gguf"), str(folder / "draft.gguf"), place=str(folder))
+    return LlamaServer(files, 256)
+
+
+def running(folder: Path) -> str:
+    """Command lines of the stand-in's that are alive."""
+    return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout
+
+
+def test_it_says_who_it_is(engine: LlamaServer) -> None:
+    assert engine.facts.version == "1234 (standin)"
+    assert engine.facts.solvers == ["chain", "confident"]
+
+
+def test_steps_are_counted_as_the_server_takes_them(engine: LlamaServer, tmp_path: Path) -> None:
+    drafting = ConfidentDrafting(max_depth=4, confidence=0.0)
+    with engine.running(drafting) as server:
+        found = server.decode([1, 2, 3], GREEDY, num_tokens=33, seed=0)
+    expected = standin.completion([1, 2, 3], 33, 4)
+    assert found.tokens == expected["tokens"]
+    assert found.num_steps == 32 - found.num_accepted
+    assert found.ms == expected["timings"]["predicted_ms"]
+    assert running(tmp_path) == ""
+
+
+def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
+    turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
+    passes = time_passes(engine, turns, 4)
+    with engine.running(None) as plain:
+        steps = {
+            length: time_steps(engine, plain, length, turns)
+            for length in lengths(engine.facts.most_tokens, every=False)
+        }
+    costs = engine_costs("topk", turns.context, passes, steps)
+    assert costs.target_step.median_ms == [standin.pass_ms(1)]
+    assert costs.verify.median_ms == [standin.pass_ms(n) for n in range(1, 18)]
+    assert costs.verify.median_ms[8] < costs.verify.median_ms[7]
+    assert costs.draft.median_ms == [standin.DRAFT_MS]
+    times = costs.overhead["topk"]
+    rest = dict(zip(times.counts, times.median_ms, strict=True))
+    for num_nodes in (2, 3, 4, 5, 6, 7):  # where passes are on one line: no step there is longer
+        assert rest[num_nodes] == pytest.approx(standin.REST_MS, abs=1e-4)
+    assert rest[17] == pytest.approx(standin.REST_MS, abs=0.25)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("old", "invalid argument"), ("dies", "stopped answering"), ("silent", "without tokens")],
+)
+def test_what_goes_wrong_is_one_line_and_leaves_nothing_running(
+    engine: LlamaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, says: str
+) -> None:
+    monkeypatch.setenv("STANDIN", how)
+    with (
+        pytest.raises(PlannerError, match=says) as raised,
+        engine.running(ConfidentDrafting(max_depth=2, confidence=0.0)) as server,
+    ):
+        server.decode([1], GREEDY, num_tokens=4, seed=0)
+    assert "\n" not in str(raised.value)
+    assert running(tmp_path) == ""
+
+
+def test_a_server_that_never_is_ready_is_ended(tmp_path: Path) -> None:
+    folder = standin.installed(tmp_path)
+    command = [str(folder / "llama-server"), "--port", "0"]
+    with (
+        pytest.raises(PlannerError, match="not ready after"),
+        served(command, lambda: False, patience_s=1.0),
+    ):
+        pass
+    assert running(tmp_path) == ""
+
+
+def test_a_missing_program_and_a_missing_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PlannerError, match="expected a GGUF file of the target"):
+        _ = LlamaServer(Files("nowhere.gguf", "draft.gguf", place=str(tmp_path)), 256).facts
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    file = str(tmp_path / "a.gguf")
+    with pytest.raises(PlannerError, match="no program llama-server"):
+        _ = LlamaServer(Files(file, file, place=str(tmp_path)), 256).facts
