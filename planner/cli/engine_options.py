@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ..documents.document import PlannerError
 from ..documents.engine import EngineFacts
 from . import options

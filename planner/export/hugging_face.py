@@ -9,7 +9,7 @@ from .ways import ASSISTED_CHAIN, DRAWN_CHAIN
 
 
 def settings_of(drafting: Drafting) -> dict[str, str | int | float]:
-    """The settings that make transformers draft like this: fields of the draft's generation config."""
+    """The settings of a draft's generation config that make transformers draft like this."""
     tokens, schedule, confidence = drafting.most_nodes - 1, "constant", 0.0
     if isinstance(drafting, DynamicDrafting):
         tokens = min(drafting.num_tokens, drafting.max_depth)
