@@ -136,7 +136,7 @@ class _Generation:
 
 @dataclass
 class _Passes:
-    """What the target's passes show: tokens in the cache before each, and when the first ended."""
+    """Notes on the target's passes: tokens in the cache before each, and when the first ended."""
 
     lengths: list[int] = field(default_factory=list)
     first: tuple[float, float] = (0.0, 0.0)

@@ -25,12 +25,12 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 """Chains that are decoded; those between them are taken to need as much besides their passes."""
 LEAST_MS = 1e-4
 STEPS = 8
-"""Of full length in every text, at least: those at its end are shorter."""
+"""Steps of full length in every text, at least: those at its end are shorter."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """How an engine is timed.
+    """The prompts that an engine is timed with, and how.
 
     prompts     token ids, decoded in turns by all that is compared
     num_tokens  of every continuation
@@ -65,7 +65,7 @@ class Turns:
 
 
 def lengths(most_tokens: int, *, every: bool) -> list[int]:
-    """Of the chains that are timed, `most_tokens` the last of them; every length, or a few."""
+    """Lengths of the chains that are timed, up to `most_tokens`: every one, or a few."""
     if every:
         return list(range(1, most_tokens + 1))
     return [each for each in LENGTHS if each < most_tokens] + [most_tokens]

@@ -30,7 +30,7 @@ temperature that the target is sampled at (common/speculative.cpp, `draft-simple
 ANSWER_S = 600.0
 ADVICE = "build llama-server and llama-bench, and give their folder with --engine-path"
 SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
-"""Of the server and the benchmark, each with a value."""
+"""Options that the server and the benchmark share, each with a value."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.profile import Acceptance, Profile, Replay
@@ -21,14 +23,17 @@ from profiler.profile_settings import Settings, fitted
 from profiler.recording import Recording, Width, record_replays, replay_entry
 from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
-from runtime.written import Written
+from runtime.written import Written, logits_behind
 
 from .engine_costs import Turns, engine_costs, lengths, time_passes, time_steps
-from .program import Program
+from .program import Program, Running
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
 """Prompts that the engine decodes for its times, and the length of their continuations."""
 PASS_REPEATS = 30
+NUM_COMPARED, COMPARED_TOKENS, LEAST_SAME = 4, 16, 0.5
+"""Prompts and tokens by which the engine's target is compared with the pair's, and the share of
+these that have to be the same."""
 
 
 def measure_engine_profile(
@@ -77,6 +82,8 @@ def measure_engine_profile(
             trees[sampling] = progress.piece(
                 f"trees-{sampling}", partial(record_replays, pair, texts, sampling, recording)
             )
+        with engine.running(None) as plain:
+            check_models(plain, pair, prompts[:NUM_COMPARED], facts)
         passes = progress.piece("passes", partial(time_passes, engine, turns, PASS_REPEATS))
         sizes = lengths(facts.most_tokens, every=not passes["target"].size)
         with engine.running(None) as plain:
@@ -108,6 +115,31 @@ def measure_engine_profile(
         acceptance=acceptance,
         replays=replays,
     ).with_arrays(arrays, "profile.safetensors")
+
+
+def check_models(
+    running: Running, pair: Pair, prompts: Sequence[Sequence[int]], facts: EngineFacts
+) -> None:
+    """Raise PlannerError unless the engine's target writes what the pair's does.
+
+    Along greedy texts of the engine the target is asked which token it takes to be the likeliest;
+    narrow types of weights differ here and there, other models nearly everywhere.
+    """
+    same = total = 0
+    for prompt in prompts:
+        text = running.decode(
+            prompt, Sampling(temperature=0.0), num_tokens=COMPARED_TOKENS, seed=0
+        ).tokens
+        known = [token for token in text if token < pair.vocab_size]
+        likeliest = logits_behind(pair.target, Written(prompt, known)).argmax(-1)
+        same += int((likeliest.cpu() == torch.tensor(known)).sum())
+        total += len(text)
+    if same < LEAST_SAME * total:
+        raise PlannerError(
+            f"engine-target: got {facts.target}, whose greedy text is that of "
+            f"{pair.target.info.name} at {same} of {total} tokens, expected the same model; give "
+            "--target and --engine-target of one model"
+        )
 
 
 def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:

@@ -17,7 +17,7 @@ MOST_TOKENS = 16
 
 @dataclass(frozen=True)
 class Files:
-    """Where an engine lies, what it loads, and what it is started with.
+    """The places of an engine and of what it loads, and what it is started with.
 
     place    folder of its programs, or address of a server; None: wherever it is found
     target   file or folder, in the engine's own format
@@ -74,14 +74,14 @@ class Program(Protocol):
 
     @property
     def facts(self) -> EngineFacts:
-        """What a profile says of it.  Raises PlannerError where it is not to be found."""
+        """The facts that a profile keeps of it.  Raises PlannerError where it is not to be found."""
 
     @property
     def default(self) -> Drafting:
-        """How it drafts if nobody sets anything."""
+        """The way it drafts if nobody sets anything."""
 
     def running(self, drafting: Drafting | None) -> AbstractContextManager[Running]:
-        """It, started; None: without speculation.  Nothing is left running behind it.
+        """The started engine; None: without speculation.  Nothing is left running behind it.
 
         Raises PlannerError with its own last words where it does not start.
         """

@@ -17,6 +17,7 @@ from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..documents.times import Curve
+from ..plans.check import Check
 from ..plans.plan import Plan
 from ..plans.report import Report
 
@@ -151,6 +152,30 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     speed.axvline(1, color=QUIET, linestyle=":", linewidth=1)
     for axes in (tokens, speed):
         axes.margins(y=0.3 if len(reports) > 1 else 1)
+    return _plain(figure)
+
+
+def check_figure(check: Check) -> Figure:
+    """Speedup of every setting that an engine was tried with, the plan's promise as a bar."""
+    figure = Figure(figsize=(9, 1.4 + 0.4 * len(check.runs)), layout="constrained")
+    axes = figure.subplots()
+    predicted = check.plan.predicted
+    for row, run in enumerate(check.runs):
+        promise = predicted.speedup if predicted and run is check.planned else None
+        if promise is not None:
+            _bar_and_dot(axes, row, promise, None, size=6)
+        shown = run.speedup
+        below, above = shown.value - shown.low, shown.high - shown.value
+        colour = DRAFT if run is check.planned else INK
+        axes.errorbar(shown.value, row, xerr=[[below], [above]], fmt="o", color=colour, capsize=2)
+    names = [f"{run.role}: {run.setting}" for run in check.runs]
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
+    axes.set(
+        xlabel="speedup against decoding without speculation",
+        title=f"{check.engine.name}: bar: predicted, dots: measured, 95 %",
+    )
     return _plain(figure)
 
 
@@ -348,4 +373,5 @@ FIGURES: dict[type, Callable[[Any], Figure]] = {
     Plan: plan_figure,
     Report: lambda report: reports_figure({report.target.name: report}),
     HeadCard: head_figure,
+    Check: check_figure,
 }

@@ -21,11 +21,20 @@ def pass_ms(num_tokens: int) -> float:
     return 3.0 + 0.5 * num_tokens - (2.0 if num_tokens >= 9 else 0.0)
 
 
-def text(prompt: list[int], num_tokens: int) -> list[int]:
-    return [(sum(prompt) * 31 + 7 * place) % 100 for place in range(num_tokens)]
+FOLLOWERS = [(token + 1) % 100 for token in range(100)]
+"""The token that follows each, unless a model's file says otherwise."""
 
 
-def completion(prompt: list[int], num_tokens: int, most: int) -> dict[str, object]:
+def text(prompt: list[int], num_tokens: int, followers: list[int]) -> list[int]:
+    tokens = prompt[-1:]
+    for _ in range(num_tokens):
+        tokens.append(followers[tokens[-1]])
+    return tokens[1:]
+
+
+def completion(
+    prompt: list[int], num_tokens: int, most: int, followers: list[int] = FOLLOWERS
+) -> dict[str, object]:
     """The answer to one request, decoded with chains of at most `most`."""
     emitted, ms, drafted, accepted = 1, 0.0, 0, 0
     while emitted < num_tokens:
@@ -38,7 +47,7 @@ def completion(prompt: list[int], num_tokens: int, most: int) -> dict[str, objec
     timings = {"predicted_ms": ms, "predicted_n": num_tokens}
     if drafted:
         timings |= {"draft_n": drafted, "draft_n_accepted": accepted}
-    tokens = text(prompt, num_tokens)
+    tokens = text(prompt, num_tokens, followers)
     if most and "lies" in os.environ.get("STANDIN", ""):
         tokens[-1] += 1
     return {"tokens": tokens, "timings": timings}
@@ -46,6 +55,7 @@ def completion(prompt: list[int], num_tokens: int, most: int) -> dict[str, objec
 
 class _Answers(BaseHTTPRequestHandler):
     most = 0
+    followers = FOLLOWERS
 
     def do_GET(self) -> None:
         self._send({"status": "ok"})
@@ -54,7 +64,7 @@ class _Answers(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if "dies" in os.environ.get("STANDIN", ""):
             os._exit(3)
-        self._send(completion(asked["prompt"], asked["n_predict"], self.most))
+        self._send(completion(asked["prompt"], asked["n_predict"], self.most, self.followers))
 
     def _send(self, content: dict[str, object]) -> None:
         body = json.dumps(content).encode()
@@ -80,6 +90,7 @@ def server() -> None:
     if "old" in os.environ.get("STANDIN", "") and "--spec-draft-n-max" in sys.argv:
         print("error: invalid argument: --spec-draft-n-max", file=sys.stderr)
         sys.exit(1)
+    _Answers.followers = json.loads(Path(_value("-m", "")).read_text())
     _Answers.most = int(_value("--spec-draft-n-max", "0"))
     HTTPServer(("127.0.0.1", int(_value("--port", "0"))), _Answers).serve_forever()
 
@@ -93,7 +104,7 @@ def bench() -> None:
     print(json.dumps(rows))
 
 
-def installed(folder: Path) -> Path:
+def installed(folder: Path, followers: list[int] = FOLLOWERS) -> Path:
     """The two programs in `folder`, and two files that pass for models."""
     for name, what in (("llama-server", "server"), ("llama-bench", "bench")):
         path = folder / name
@@ -103,5 +114,5 @@ def installed(folder: Path) -> Path:
         )
         path.chmod(0o755)
     for name in ("target.gguf", "draft.gguf"):
-        (folder / name).write_bytes(b"GGUF")
+        (folder / name).write_text(json.dumps(followers))
     return folder

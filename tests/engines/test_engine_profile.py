@@ -20,6 +20,7 @@ from planner.policies import ConfidentDrafting, TreeDrafting
 from planner.show.document_text import render
 from profiler import Pair, Settings
 from runtime import Decoder, TableModel
+from runtime.written import Written, logits_behind
 
 from . import standin
 
@@ -35,13 +36,21 @@ def pair() -> Pair:
     return Pair(TableModel(target), TableModel(draft))
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> LlamaServer:
-    folder = standin.installed(tmp_path_factory.mktemp("engine"))
+def serving(folder: Path, followers: list[int]) -> LlamaServer:
+    folder = standin.installed(folder, followers)
     files = Files(
         str(folder / "target.gguf"), str(folder / "draft.gguf"), place=str(folder), most_tokens=6
     )
     return LlamaServer(files, 256)
+
+
+@pytest.fixture(scope="module")
+def engine(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> LlamaServer:
+    """One whose greedy text is that of the pair's target."""
+    followers = [
+        int(logits_behind(pair.target, Written([token], [0])).argmax()) for token in range(12)
+    ]
+    return serving(tmp_path_factory.mktemp("engine"), followers)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +67,13 @@ def test_the_profile_says_whose_times_it_holds(profile, tmp_path: Path) -> None:
     assert {entry.verifier for entry in again.acceptance} == {"topk"}
     assert {entry.verifier for entry in again.replays} == {"topk"}
     assert "llamacpp" in render(again)
+
+
+def test_files_of_another_model_are_refused(pair: Pair, tmp_path: Path) -> None:
+    other = serving(tmp_path, [11] * 12)
+    settings = Settings(samplings=(GREEDY,), num_tokens=8)
+    with pytest.raises(PlannerError, match="expected the same model"):
+        measure_engine_profile(pair, PROMPTS, settings, engine=other)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.6])

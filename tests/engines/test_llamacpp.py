@@ -87,7 +87,7 @@ def test_what_goes_wrong_is_one_line_and_leaves_nothing_running(
 
 def test_a_server_that_never_is_ready_is_ended(tmp_path: Path) -> None:
     folder = standin.installed(tmp_path)
-    command = [str(folder / "llama-server"), "--port", "0"]
+    command = [str(folder / "llama-server"), "-m", str(folder / "target.gguf")]
     with (
         pytest.raises(PlannerError, match="not ready after"),
         served(command, lambda: False, patience_s=1.0),
