@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import numpy as np
 import torch
 
-from planner.documents.document import PlannerError
 from planner.documents.estimate import Estimate
 from planner.documents.sampling import Sampling
 from planner.documents.version import WRITTEN_BY
@@ -24,7 +23,8 @@ from .program import Answer, Program
 
 NUM_GREEDY = 8
 """Texts that are compared with those of plain decoding, where the plan itself is not greedy."""
-MARGINS = (0.1, 0.1)
+CLOSE = 0.1
+"""Between a confidence and those tried beside it."""
 
 
 def check(
@@ -32,49 +32,39 @@ def check(
     plan: Plan,
     turns: Turns,
     *,
-    neighbours: bool = True,
+    others: Sequence[Drafting] | None = None,
     doing: Callable[[str], object] = lambda what: None,
 ) -> Check:
-    """Decode every prompt in turns: plainly, with the plan's setting, and with its neighbours'.
+    """Decode every prompt in turns: plainly, with the plan's setting, and with others.
 
-    turns  the prompts should be others than those profiled
+    turns   the prompts should be others than those profiled
+    others  settings beside the plan's; None: its neighbours, and the engine's default
 
-    Raises PlannerError for a plan that the engine cannot carry out, and where the engine fails.
+    Raises PlannerError where the engine fails.
     """
-    if not plan.speculates:
-        raise PlannerError(
-            "plan: got one not to speculate, expected one that drafts; there is nothing to check"
-        )
-    tried: dict[str, tuple[Role, Drafting | None]] = {engine.words(None): ("plain", None)}
-    tried[engine.words(plan.drafting)] = ("plan", plan.drafting)
-    if neighbours:
-        tried.setdefault(engine.words(engine.default), ("default", engine.default))
-        for each in neighbouring(plan.drafting, engine.facts.most_tokens):
-            tried.setdefault(engine.words(each), ("neighbour", each))
+    tried = _tried(engine, plan, others)
     with ExitStack() as stack:
         running = {}
         for setting, (_, drafting) in tried.items():
-            doing(f"starting {setting}")
+            doing(f"starting with {setting}")
             running[setting] = stack.enter_context(engine.running(drafting))
         doing("decoding in turns")
         found = turns.decoded(running)
-        greedy = Turns(
-            turns.prompts[:NUM_GREEDY], Sampling(temperature=0.0), turns.num_tokens, turns.seed
-        )
-        two = list(tried)[:2]
-        compared = (
-            found
-            if turns.sampling.is_greedy
-            else greedy.decoded({name: running[name] for name in two})
-        )
-    texts = {name: [each.tokens for each in compared[name]] for name in compared}
-    plain = next(iter(found.values()))
+        compared = found
+        if not turns.sampling.is_greedy:
+            some = turns.prompts[:NUM_GREEDY]
+            greedy = Turns(some, Sampling(temperature=0.0), turns.num_tokens, turns.seed)
+            compared = greedy.decoded({name: running[name] for name in list(tried)[:2]})
+    texts = {name: [answer.tokens for answer in answers] for name, answers in compared.items()}
+    plain, alone = next(iter(found.values())), next(iter(texts.values()))
     runs = [
         _run(role, setting, drafting, found[setting], plain).model_copy(
-            update={"num_same": _same(texts[setting], texts[two[0]]) if setting in texts else None}
+            update={"num_same": _same(texts[setting], alone) if setting in texts else None}
         )
         for setting, (role, drafting) in tried.items()
     ]
+    if not plan.speculates:
+        runs.insert(1, runs[0].model_copy(update={"role": "plan"}))
     return Check(
         written_by=WRITTEN_BY,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -85,20 +75,35 @@ def check(
         seed=turns.seed,
         num_prompts=len(turns.prompts),
         num_tokens=turns.num_tokens,
-        num_greedy=len(texts[two[0]]),
+        num_greedy=len(alone),
         runs=runs,
     )
 
 
+def _tried(
+    engine: Program, plan: Plan, others: Sequence[Drafting] | None
+) -> dict[str, tuple[Role, Drafting | None]]:
+    """Roles and settings by what the engine is told, plain decoding first, then the plan."""
+    tried: dict[str, tuple[Role, Drafting | None]] = {engine.words(None): ("plain", None)}
+    if plan.speculates:
+        tried[engine.words(plan.drafting)] = ("plan", plan.drafting)
+    if others is None:
+        tried.setdefault(engine.words(engine.default), ("default", engine.default))
+        others = neighbouring(plan.drafting, engine.facts.most_tokens)
+    for each in others:
+        tried.setdefault(engine.words(each), ("neighbour", each))
+    return tried
+
+
 def neighbouring(drafting: Drafting, most_tokens: int) -> list[Drafting]:
     """Settings around it: shorter and longer, more and less easily ended."""
-    length = drafting.most_nodes - 1
+    length = max(1, drafting.most_nodes - 1)
     sure = drafting.confidence if isinstance(drafting, ConfidentDrafting) else 0.0
     around = [
         (max(1, length - max(1, length // 3)), sure),
         (min(most_tokens, length + max(1, length // 3)), sure),
-        (length, max(0.0, round(sure - MARGINS[0], 3))),
-        (length, min(0.95, round(sure + MARGINS[1], 3))),
+        (length, max(0.0, round(sure - CLOSE, 3))),
+        (length, min(0.95, round(sure + CLOSE, 3))),
     ]
     return [ConfidentDrafting(max_depth=n, confidence=c) for n, c in dict.fromkeys(around)]
 

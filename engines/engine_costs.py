@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs, Curve, GrowingTimes
 from planner.policies import ConfidentDrafting
@@ -21,9 +22,11 @@ from profiler.journal import Piece
 
 from .program import Answer, PassTimes, Program, Running
 
-LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chains that are decoded; those between them are taken to need as much besides their passes."""
 LEAST_MS = 1e-4
+NEVER = 0.99
+"""A confidence that a draft has hardly ever."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
 
@@ -64,11 +67,12 @@ class Turns:
         return found
 
 
-def lengths(most_tokens: int, *, every: bool) -> list[int]:
-    """Lengths of the chains that are timed, up to `most_tokens`: every one, or a few."""
-    if every:
-        return list(range(1, most_tokens + 1))
-    return [each for each in LENGTHS if each < most_tokens] + [most_tokens]
+def lengths(facts: EngineFacts, *, every: bool) -> list[int]:
+    """Lengths of the chains that are timed: every one that is allowed, or a few; from 0 where
+    chains can end before they begin."""
+    most = facts.most_tokens
+    some = range(1, most) if every else [each for each in LENGTHS if each < most]
+    return [*([0] if "confident" in facts.solvers else []), *some, most]
 
 
 def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
@@ -84,26 +88,58 @@ def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
     }
 
 
-def time_steps(engine: Program, plain: Running, length: int, turns: Turns) -> Piece:
-    """Chains of `length` in turns with none: milliseconds a step of either, and tokens drafted by a
-    step, which are fewer at a text's end: float64 [prompts] each."""
-    drafting = ConfidentDrafting(max_depth=length, confidence=0.0)
+def time_steps(
+    engine: Program, plain: Running, length: int, *, turns: Turns, samplings: Sequence[Sampling]
+) -> Piece:
+    """Chains of `length` in turns with none: milliseconds a step of either ("plain", "drafted"),
+    and tokens drafted by a step ("length"), which are fewer at a text's end: float64 [samplings,
+    prompts] each.
+
+    length  0: chains that are hardly ever begun, since the draft is hardly ever so sure
+    """
+    drafting = ConfidentDrafting(max_depth=max(length, 1), confidence=0.0 if length else NEVER)
     enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
+    rows: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
     with engine.running(drafting) as running:
-        found = enough.decoded({"plain": plain, "drafted": running})
-    piece = {
-        name: np.array([each.ms / each.num_steps for each in row]) for name, row in found.items()
-    }
-    lengths = [(each.num_drafted / each.num_steps) or length for each in found["drafted"]]
-    return piece | {"length": np.array(lengths)}
+        for sampling in samplings:
+            found = replace(enough, sampling=sampling).decoded({"plain": plain, "drafted": running})
+            for name, answers in found.items():
+                rows[name].append([each.ms / each.num_steps for each in answers])
+            drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
+            rows["length"].append([each or length for each in drafted])
+    return {name: np.array(each) for name, each in rows.items()}
 
 
-def engine_costs(verifier: str, context: int, passes: Piece, steps: Mapping[int, Piece]) -> Costs:
-    """The profile's entry.
+def engine_costs(
+    facts: EngineFacts,
+    context: int,
+    samplings: Sequence[Sampling],
+    passes: Piece,
+    steps: Mapping[int, Piece],
+) -> list[Costs]:
+    """The profile's entries, one for each sampling.
 
     passes  see `time_passes`
     steps   see `time_steps`, by length
     """
+    return [
+        _costs(
+            facts,
+            context,
+            sampling,
+            passes,
+            {
+                length: {name: rows[place] for name, rows in piece.items()}
+                for length, piece in steps.items()
+            },
+        )
+        for place, sampling in enumerate(samplings)
+    ]
+
+
+def _costs(
+    facts: EngineFacts, context: int, sampling: Sampling, passes: Piece, steps: Mapping[int, Piece]
+) -> Costs:
     usual = float(np.median([piece["plain"] for piece in steps.values()]))
     sizes = [length + 1 for length in steps]
     paced = [_at_one_pace(piece["plain"], piece["drafted"], usual) for piece in steps.values()]
@@ -112,9 +148,13 @@ def engine_costs(verifier: str, context: int, passes: Piece, steps: Mapping[int,
     if target.size:
         counts = range(1, target.shape[1] + 1)
         verify = _curve(counts, target)
-        pass_ms, draft_ms = np.quantile(target, 0.25, axis=0), np.quantile(once, 0.25)
         long = np.array([piece["length"] for piece in steps.values()]).T
-        rest = drafted - np.interp(long + 1, counts, pass_ms) - long * draft_ms
+        num_passes = np.maximum(long, 1)  # a chain that is not begun has cost one
+        rest = drafted - np.interp(long + 1, counts, np.quantile(target, 0.25, axis=0))
+        rest -= num_passes * np.quantile(once, 0.25)
+        # what every further token costs besides is taken to belong to its draft pass
+        further = max(0.0, float(np.polyfit(np.median(num_passes, 0), np.median(rest, 0), 1)[0]))
+        once, rest = once + further, rest - num_passes * further
     else:  # nobody says how a step is made up: all of it stands under its number of nodes
         verify = _curve([1, *sizes], np.column_stack((alone.mean(axis=1), drafted)))
         once, rest = np.full((len(drafted), 1), LEAST_MS), np.full_like(drafted, LEAST_MS)
@@ -122,10 +162,11 @@ def engine_costs(verifier: str, context: int, passes: Piece, steps: Mapping[int,
     return Costs(
         batch_size=1,
         context=context,
+        sampling=sampling,
         verify=verify,
         draft_root=draft,
         draft=draft,
-        overhead=dict.fromkeys((verifier, GREEDY_VERIFIER), overhead),
+        overhead=dict.fromkeys((facts.verifier, GREEDY_VERIFIER), overhead),
         chains=GrowingTimes(draft_root=draft, draft=draft, overhead=overhead),
         target_step=_curve([1], alone.reshape(-1, 1)),
         draft_step=draft,

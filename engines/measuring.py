@@ -85,12 +85,11 @@ def measure_engine_profile(
         with engine.running(None) as plain:
             check_models(plain, pair, prompts[:NUM_COMPARED], facts)
         passes = progress.piece("passes", partial(time_passes, engine, turns, PASS_REPEATS))
-        sizes = lengths(facts.most_tokens, every=not passes["target"].size)
+        sizes = lengths(facts, every=not passes["target"].size)
         with engine.running(None) as plain:
+            timed = partial(time_steps, engine, plain, turns=turns, samplings=settings.samplings)
             steps = {
-                length: progress.piece(
-                    f"steps-{length}", partial(time_steps, engine, plain, length, turns)
-                )
+                length: progress.piece(f"steps-{length}", partial(timed, length))
                 for length in sizes
             }
     acceptance: list[Acceptance] = []
@@ -111,7 +110,7 @@ def measure_engine_profile(
         target=pair.target.info,
         draft=pair.draft.info,
         engine=facts,
-        costs=[engine_costs(facts.verifier, turns.context, passes, steps)],
+        costs=engine_costs(facts, turns.context, settings.samplings, passes, steps),
         acceptance=acceptance,
         replays=replays,
     ).with_arrays(arrays, "profile.safetensors")
@@ -144,7 +143,7 @@ def check_models(
 
 def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
-    work = {"passes": 10} | {f"steps-{each}": 5 for each in lengths(facts.most_tokens, every=True)}
+    work = {"passes": 10} | {f"steps-{each}": 5 for each in lengths(facts, every=True)}
     for sampling in settings.samplings:
         work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}
     return work

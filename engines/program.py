@@ -74,7 +74,7 @@ class Program(Protocol):
 
     @property
     def facts(self) -> EngineFacts:
-        """The facts that a profile keeps of it.  Raises PlannerError where it is not to be found."""
+        """The facts of a profile.  Raises PlannerError where the engine is not to be found."""
 
     @property
     def default(self) -> Drafting:

@@ -59,7 +59,7 @@ def command(
     room = max(map(len, ids)) + 2 * max_new_tokens
     engine = options.settings(EngineWishes).program(room, named.names, origin.engine)
     turns = Turns(ids, decision.sampling, max_new_tokens, seed)
-    result = check(engine, decision, turns, neighbours=not no_neighbours, doing=options.say)
+    result = check(engine, decision, turns, others=() if no_neighbours else None, doing=options.say)
     if output is not None:
         options.deliver(result, output)
     if png is not None:

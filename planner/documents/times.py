@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from .document import Count, Milliseconds, Part
+from .sampling import Sampling
 
 
 class Curve(Part):
@@ -53,6 +54,9 @@ class Costs(Part):
 
     batch_size: Count
     context: int = Field(ge=0)
+    sampling: Sampling | None = Field(
+        default=None, description="that the times are of, where they depend on it; null: any"
+    )
     pace: list[Annotated[float, Field(gt=0)]] = Field(
         default_factory=list,
         description="by sweep: how many times as long as in the median one the models' passes "

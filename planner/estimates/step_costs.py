@@ -29,6 +29,7 @@ from ..documents.arguments import count
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Profile
+from ..documents.sampling import Sampling
 from ..documents.times import Costs, Curve
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
@@ -215,8 +216,10 @@ def step_costs(
     verifier: str | None = None,
     batch_size: int = 1,
     context: int | None = None,
+    sampling: Sampling | None = None,
 ) -> StepCosts:
-    """The cost model of one verifier at one batch size and context; None: the first measured.
+    """The cost model of one verifier at one batch size, context and sampling; None: the first
+    measured.
 
     Raises PlannerError, listing what there is, where the profile measured nothing of the kind.
     """
@@ -225,6 +228,8 @@ def step_costs(
     if not entries:
         sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
         raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
+    own = [entry for entry in entries if entry.sampling in (None, sampling)] or entries
+    entries = [entry for entry in own if entry.sampling == own[0].sampling]
     context = entries[0].context if context is None else count(context, "context", 0)
     first, second, weight = _around(entries, context)
     one, two = (_tables(entry, verifier) for entry in (first, second))

@@ -161,7 +161,11 @@ class Task:
         )
         candidates = rank_candidates(self.profile, question)
         costs = step_costs(
-            self.profile, verifier=verifier, batch_size=batch_size, context=self.context
+            self.profile,
+            verifier=verifier,
+            batch_size=batch_size,
+            context=self.context,
+            sampling=self.plan.sampling,
         )
         for candidate in candidates:
             if not candidate.speculates or way.takes(candidate.drafting):

@@ -187,6 +187,7 @@ def _of_fixed(
         verifier=verifier_at(verifier, entry.sampling).name,
         batch_size=question.batch_size,
         context=question.context,
+        sampling=entry.sampling,
     )
     limits, evidence = _limits(costs, question), recorded(profile, entry)
     doing(f"fixed trees, {verifier}")

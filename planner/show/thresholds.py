@@ -38,6 +38,7 @@ def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
         verifier=verifier_at(plan.verifier, plan.sampling).name,
         batch_size=plan.made_from.batch_size,
         context=plan.made_from.context,
+        sampling=plan.sampling,
     )
     price = plan.predicted.tokens_per_step.value / plan.predicted.step_ms.value
     return PricedThresholds(

@@ -1,7 +1,8 @@
 """A program that answers as llama-server and llama-bench do, with times that are known.
 
 Run as `llama-server` or `llama-bench` (see `installed`).  A pass of n tokens takes `pass_ms(n)`, a
-draft pass `DRAFT_MS`, the rest of a step `REST_MS`; nothing is waited for.  A drafted token at
+draft pass `DRAFT_MS`, choosing its token `CHOOSING_MS`, the rest of a step `REST_MS`; nothing is
+waited for.  A drafted token at
 place i of a text is right unless i leaves no rest when divided by `WRONG_EVERY`.
 """
 
@@ -13,7 +14,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-DRAFT_MS, REST_MS, WRONG_EVERY = 0.25, 1.0, 3
+DRAFT_MS, CHOOSING_MS, REST_MS, WRONG_EVERY = 0.25, 0.125, 1.0, 3
 
 
 def pass_ms(num_tokens: int) -> float:
@@ -33,16 +34,26 @@ def text(prompt: list[int], num_tokens: int, followers: list[int]) -> list[int]:
 
 
 def completion(
-    prompt: list[int], num_tokens: int, most: int, followers: list[int] = FOLLOWERS
+    prompt: list[int],
+    num_tokens: int,
+    most: int,
+    followers: list[int] = FOLLOWERS,
+    *,
+    unsure: bool = False,
 ) -> dict[str, object]:
-    """The answer to one request, decoded with chains of at most `most`."""
+    """The answer to one request, decoded with chains of at most `most`.
+
+    unsure  end every chain before it begins
+    """
     emitted, ms, drafted, accepted = 1, 0.0, 0, 0
     while emitted < num_tokens:
-        length = min(most, num_tokens - emitted - 1)
+        length = 0 if unsure else min(most, num_tokens - emitted - 1)
         right = 0
         while right < length and (emitted + right) % WRONG_EVERY:
             right += 1
-        ms += pass_ms(length + 1) + length * DRAFT_MS + (REST_MS if most else 0.0)
+        ms += pass_ms(length + 1)
+        if most:
+            ms += max(length, unsure) * (DRAFT_MS + CHOOSING_MS) + REST_MS
         emitted, drafted, accepted = emitted + right + 1, drafted + length, accepted + right
     timings = {"predicted_ms": ms, "predicted_n": num_tokens}
     if drafted:
@@ -54,8 +65,7 @@ def completion(
 
 
 class _Answers(BaseHTTPRequestHandler):
-    most = 0
-    followers = FOLLOWERS
+    most, unsure, followers = 0, False, FOLLOWERS
 
     def do_GET(self) -> None:
         self._send({"status": "ok"})
@@ -64,7 +74,10 @@ class _Answers(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if "dies" in os.environ.get("STANDIN", ""):
             os._exit(3)
-        self._send(completion(asked["prompt"], asked["n_predict"], self.most, self.followers))
+        answer = completion(
+            asked["prompt"], asked["n_predict"], self.most, self.followers, unsure=self.unsure
+        )
+        self._send(answer)
 
     def _send(self, content: dict[str, object]) -> None:
         body = json.dumps(content).encode()
@@ -91,6 +104,7 @@ def server() -> None:
         print("error: invalid argument: --spec-draft-n-max", file=sys.stderr)
         sys.exit(1)
     _Answers.followers = json.loads(Path(_value("-m", "")).read_text())
+    _Answers.unsure = float(_value("--spec-draft-p-min", "0")) > 0.9
     _Answers.most = int(_value("--spec-draft-n-max", "0"))
     HTTPServer(("127.0.0.1", int(_value("--port", "0"))), _Answers).serve_forever()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,23 +50,31 @@ def test_steps_are_counted_as_the_server_takes_them(engine: LlamaServer, tmp_pat
 
 
 def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
+    few = replace(engine, files=replace(engine.files, most_tokens=7))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
-    passes = time_passes(engine, turns, 4)
-    with engine.running(None) as plain:
+    passes = time_passes(few, turns, 4)
+    samplings = [GREEDY, Sampling(temperature=1.0)]
+    with few.running(None) as plain:
         steps = {
-            length: time_steps(engine, plain, length, turns)
-            for length in lengths(engine.facts.most_tokens, every=False)
+            length: time_steps(few, plain, length, turns=turns, samplings=samplings)
+            for length in lengths(few.facts, every=False)
         }
-    costs = engine_costs("topk", turns.context, passes, steps)
-    assert costs.target_step.median_ms == [standin.pass_ms(1)]
-    assert costs.verify.median_ms == [standin.pass_ms(n) for n in range(1, 18)]
-    assert costs.verify.median_ms[8] < costs.verify.median_ms[7]
-    assert costs.draft.median_ms == [standin.DRAFT_MS]
-    times = costs.overhead["topk"]
-    rest = dict(zip(times.counts, times.median_ms, strict=True))
-    for num_nodes in (2, 3, 4, 5, 6, 7):  # where passes are on one line: no step there is longer
-        assert rest[num_nodes] == pytest.approx(standin.REST_MS, abs=1e-4)
-    assert rest[17] == pytest.approx(standin.REST_MS, abs=0.25)
+    found = engine_costs(few.facts, turns.context, samplings, passes, steps)
+    assert [costs.sampling for costs in found] == samplings
+    for costs in found:
+        assert costs.target_step.median_ms == [standin.pass_ms(1)]
+        assert costs.verify.median_ms == [standin.pass_ms(n) for n in range(1, 9)]
+        whole = standin.DRAFT_MS + standin.CHOOSING_MS
+        assert costs.draft.median_ms == pytest.approx([whole], abs=1e-4)
+        assert costs.overhead["topk"].counts == [1, 2, 3, 4, 5, 7, 8]
+        rest = costs.overhead["topk"].median_ms
+        assert rest == pytest.approx([standin.REST_MS] * 7, abs=1e-3)
+
+
+def test_a_staircase_is_timed_at_every_size(engine: LlamaServer) -> None:
+    times = engine.passes(range(1, 13), context=8, repeats=4).target
+    assert times[9][0] < times[8][0]
+    assert list(times) == list(range(1, 13))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,183 @@
+"""Plans in the engines that they are made for: what is promised, measured, and the best of a grid.
+
+    python -m benchmarks.engines --files DIR [--engine-path DIR] [-o FILE] [--page FILE]
+
+DIR holds the embedded pair in each engine's own format: `target25M.gguf` and `draft.gguf` for
+llama.cpp, the folders `target25M.ov` and `draft.ov` for OpenVINO, and the folders `target25M` and
+`draft` that they were made from (docs/engines.md says how).  For each engine and size there is one
+profile, of the profiling prompts; for each temperature one plan, which is decoded with in turns
+with plain decoding and with every setting of a grid, on evaluation prompts.  One thread.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import torch
+
+from engines import PROGRAMS, Files, Program
+from engines.checking import check
+from engines.engine_costs import Turns
+from engines.measuring import measure_engine_profile
+from planner import Profile
+from planner.documents.sampling import Sampling
+from planner.optimizer import solve
+from planner.plans.check import Check
+from planner.policies import ConfidentDrafting, Drafting
+from profiler import Pair, Settings
+from runtime.embedded import load_prompts
+from runtime.loading import load_model
+
+from .outputs import folder_beside, markdown, parser_of, publish
+
+SUFFIXES = {"llamacpp": ".gguf", "openvino": ".ov", "hf": ""}
+OPTIONS = {"llamacpp": ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup")}
+GRID = {
+    "llamacpp": list(product((1, 2, 3, 4, 6, 8), (0.0, 0.2, 0.4, 0.6))),
+    "openvino": [(length, 0.0) for length in range(1, 17)],
+}
+"""Lengths and confidences that are tried beside the plan's."""
+ROOM = 512
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """One plan in one engine; speedups are multiples of plain decoding, measured in turns."""
+
+    engine: str
+    version: str
+    shape: str
+    temperature: float
+    setting: str
+    predicted_tokens: tuple[float, float, float]
+    measured_tokens: tuple[float, float, float]
+    predicted_speedup: tuple[float, float, float]
+    measured_speedup: tuple[float, float, float]
+    cpu_speedup: float | None
+    num_tried: int
+    best_setting: str
+    best_speedup: float
+    num_same: int
+    num_greedy: int
+
+
+def program(engine: str, shape: str, arguments: Namespace) -> Program:
+    suffix, folder = SUFFIXES[engine], arguments.files
+    files = Files(
+        target=str(folder / f"target{shape}{suffix}"),
+        draft=str(folder / f"draft{suffix}"),
+        place=arguments.engine_path,
+        options=OPTIONS.get(engine, ()),
+        threads=1,
+    )
+    return PROGRAMS[engine](files, ROOM)
+
+
+def profiled(engine: Program, shape: str, arguments: Namespace, path: Path) -> Profile:
+    """The profile at `path`, measured now if it is not there."""
+    if not path.exists():
+        target, draft = (
+            load_model(str(arguments.files / name), device="cpu", dtype="float32", attention="sdpa")
+            for name in (f"target{shape}", "draft")
+        )
+        temperatures = [0.0] if engine.facts.greedy_only else [0.0, 0.6]
+        settings = Settings(samplings=tuple(Sampling(temperature=each) for each in temperatures))
+        prompts = load_prompts("profile")
+        measure_engine_profile(
+            Pair(target, draft), prompts, settings, engine=engine, output=path
+        ).save(path)
+    return Profile.load(path)
+
+
+def row_of(found: Check, shape: str) -> EngineRow:
+    run, promise = found.planned, found.plan.predicted
+    assert promise is not None
+    known = run.cpu_ms_per_token and found.plain.cpu_ms_per_token
+    return EngineRow(
+        engine=found.engine.name,
+        version=found.engine.version,
+        shape=shape,
+        temperature=found.plan.sampling.temperature,
+        setting=run.setting,
+        predicted_tokens=_three(promise.tokens_per_step),
+        measured_tokens=_three(run.tokens_per_step),
+        predicted_speedup=_three(promise.speedup),
+        measured_speedup=_three(run.speedup),
+        cpu_speedup=found.plain.cpu_ms_per_token / run.cpu_ms_per_token if known else None,
+        num_tried=len(found.runs) - 2,
+        best_setting=found.best.setting,
+        best_speedup=found.best.speedup.value,
+        num_same=run.num_same or 0,
+        num_greedy=found.num_greedy,
+    )
+
+
+def _three(estimate) -> tuple[float, float, float]:
+    return estimate.value, estimate.low, estimate.high
+
+
+def table(rows: Sequence[EngineRow]) -> str:
+    """A line for each plan."""
+    head = [
+        "engine", "target", "T", "the plan's setting", "tokens per step", "speedup",
+        "speedup, processor time", "best of the grid", "greedy texts as plain",
+    ]  # fmt: skip
+    lines = []
+    for row in rows:
+        tokens, speed = (
+            f"{measured[0]:.2f} ({measured[0] / predicted[0] - 1:+.1%})"
+            for measured, predicted in (
+                (row.measured_tokens, row.predicted_tokens),
+                (row.measured_speedup, row.predicted_speedup),
+            )
+        )
+        cpu = "–" if row.cpu_speedup is None else f"{row.cpu_speedup:.2f}"
+        ahead = row.best_speedup / row.measured_speedup[0] - 1
+        best = f"{row.best_setting}: {row.best_speedup:.2f} ({ahead:+.1%}, of {row.num_tried})"
+        lines.append(
+            [
+                row.engine, row.shape, f"{row.temperature:g}", row.setting, tokens, speed, cpu,
+                best, f"{row.num_same} of {row.num_greedy}",
+            ]
+        )  # fmt: skip
+    return markdown(head, lines)
+
+
+def main() -> None:
+    counts = {
+        "num-prompts": (24, "evaluation prompts"),
+        "num-tokens": (96, "tokens of every continuation"),
+    }
+    parser = parser_of(__doc__ or "", counts)
+    parser.add_argument("--files", type=Path, required=True)
+    parser.add_argument("--engine-path", help="folder of llama-server and llama-bench")
+    parser.add_argument("--engines", nargs="+", default=list(GRID), choices=list(GRID))
+    parser.add_argument("--shapes", nargs="+", default=["25M", "100M"])
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    prompts = load_prompts("evaluation")[: arguments.num_prompts]
+    with folder_beside(arguments.output) as folder:
+        for shape, name in product(arguments.shapes, arguments.engines):
+            engine = program(name, shape, arguments)
+            profile = profiled(engine, shape, arguments, folder / f"{name}-{shape}.json")
+            others: list[Drafting] = [
+                ConfidentDrafting(max_depth=length, confidence=sure) for length, sure in GRID[name]
+            ]
+            for sampling in dict.fromkeys(entry.sampling for entry in profile.acceptance):
+                path = folder / f"{name}-{shape}-{sampling.temperature:g}.check.json"
+                if not path.exists():
+                    plan = solve(profile, temperature=sampling.temperature)
+                    turns = Turns(prompts, sampling, arguments.num_tokens, seed=0)
+                    check(engine, plan, turns, others=others).save(path)
+                rows.append(row_of(Check.load(path), shape))
+                print(table(rows[-1:]), flush=True)
+    publish(rows, table(rows), "engines", arguments.output, arguments.page)
+
+
+if __name__ == "__main__":
+    main()
