@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..documents.document import PlannerError
-from ..documents.engine import EngineFacts
+from ..documents.errors import PlannerError
 from . import options
 
 if TYPE_CHECKING:
     from engines import Program
+
+    from ..documents.engine import EngineFacts
 
 ENGINE_OPTIONS = (
     options.setting("--engine", metavar="NAME", help="Who serves: llamacpp, openvino, hf."),
@@ -62,6 +63,8 @@ class EngineWishes:
         Raises PlannerError where none is named, and for one that nobody knows.
         """
         from engines import MOST_TOKENS, PROGRAMS, Files
+
+        from ..documents.engine import EngineFacts
 
         name = self.engine or (known.name if known else None)
         if name not in PROGRAMS:
