@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,7 +133,10 @@ def command(
         from engines.measuring import measure_engine_profile
 
         room = min(pair.max_positions, max(map(len, ids)) + ENGINE_ROOM)
-        measure = partial(measure_engine_profile, engine=wishes.program(room, named.names))
+        engine = wishes.program(room, named.names)
+        if engine.facts.greedy_only and not temperatures:
+            settings = replace(settings, samplings=(Sampling(temperature=0.0),))
+        measure = partial(measure_engine_profile, engine=engine)
     try:
         profile = measure(pair, ids, settings, output=output, report_line=options.say)
     except KeyboardInterrupt:

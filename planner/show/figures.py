@@ -157,10 +157,11 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
 
 def check_figure(check: Check) -> Figure:
     """Speedup of every setting that an engine was tried with, the plan's promise as a bar."""
-    figure = Figure(figsize=(9, 1.4 + 0.4 * len(check.runs)), layout="constrained")
+    figure = Figure(figsize=(9, 1.2 + 0.4 * len(check.runs)), layout="constrained")
     axes = figure.subplots()
     predicted = check.plan.predicted
-    for row, run in enumerate(check.runs):
+    tried = check.runs[1:]
+    for row, run in enumerate(tried):
         promise = predicted.speedup if predicted and run is check.planned else None
         if promise is not None:
             _bar_and_dot(axes, row, promise, None, size=6)
@@ -168,14 +169,12 @@ def check_figure(check: Check) -> Figure:
         below, above = shown.value - shown.low, shown.high - shown.value
         colour = DRAFT if run is check.planned else INK
         axes.errorbar(shown.value, row, xerr=[[below], [above]], fmt="o", color=colour, capsize=2)
-    names = [f"{run.role}: {run.setting}" for run in check.runs]
+    names = [f"{run.role}: {run.setting}" for run in tried]
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
-    axes.set(
-        xlabel="speedup against decoding without speculation",
-        title=f"{check.engine.name}: bar: predicted, dots: measured, 95 %",
-    )
+    axes.set(xlabel="speedup against decoding without speculation")
+    figure.suptitle(f"{check.engine.name}: bar: predicted, dots: measured, 95 %", fontsize=10)
     return _plain(figure)
 
 
