@@ -37,7 +37,7 @@ from .outputs import folder_beside, markdown, parser_of, publish
 SUFFIXES = {"llamacpp": ".gguf", "openvino": ".ov", "hf": ""}
 OPTIONS = {"llamacpp": ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup")}
 GRID = {
-    "llamacpp": list(product((1, 2, 3, 4, 6, 8), (0.0, 0.2, 0.4, 0.6))),
+    "llamacpp": list(product((1, 2, 3, 4, 6), (0.0, 0.2, 0.4, 0.6))),
     "openvino": [(length, 0.0) for length in range(1, 17)],
 }
 """Lengths and confidences that are tried beside the plan's."""
@@ -149,7 +149,7 @@ def table(rows: Sequence[EngineRow]) -> str:
 
 def main() -> None:
     counts = {
-        "num-prompts": (24, "evaluation prompts"),
+        "num-prompts": (20, "evaluation prompts"),
         "num-tokens": (96, "tokens of every continuation"),
     }
     parser = parser_of(__doc__ or "", counts)
