@@ -6,6 +6,8 @@ from .assisted_generation import AssistedGeneration
 from .llama_server import LlamaServer
 from .openvino_pipeline import OpenVinoPipeline
 from .program import MOST_TOKENS, Answer, Files, PassTimes, Program, Running
+from .sglang_server import SglangServer
+from .vllm_server import VllmServer
 
 __all__ = [
     "MOST_TOKENS",
@@ -18,12 +20,16 @@ __all__ = [
     "PassTimes",
     "Program",
     "Running",
+    "SglangServer",
+    "VllmServer",
 ]
 
 PROGRAMS: dict[str, Callable[[Files, int], Program]] = {
     "llamacpp": LlamaServer,
     "openvino": OpenVinoPipeline,
     "hf": AssistedGeneration,
+    "vllm": VllmServer,
+    "sglang": SglangServer,
 }
 """By the names that `planner export --to` has for them: made of its files, and of the number of
 tokens that it has to make room for."""

@@ -12,8 +12,6 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
@@ -21,13 +19,13 @@ from planner.documents.sampling import Sampling
 from planner.export.llamacpp import flags_of
 from planner.policies import ConfidentDrafting, Drafting
 
+from .asking import asked, is_healthy
 from .process import cpu_ms, free_port, program, served
 from .program import Answer, Files, PassTimes
 
 LOOKED_AT = Sampling(temperature=1.0, top_k=10)
 """A chain is ended by the likeliest token's share of the draft's ten likeliest, whatever the
 temperature that the target is sampled at (common/speculative.cpp, `draft-simple`)."""
-ANSWER_S = 600.0
 ADVICE = "build llama-server and llama-bench, and give their folder with --engine-path"
 SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
 """Options that the server and the benchmark share, each with a value."""
@@ -84,7 +82,7 @@ class LlamaServer:
             flags = {"spec-draft-model": self.files.draft, **flags_of(drafting)}
             command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
             command += self._threads("-td", "-tbd")
-        with served([*command, *self.files.options], lambda: _answers(address)) as process:
+        with served([*command, *self.files.options], lambda: is_healthy(address)) as process:
             yield _Server(address, process)
 
     def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes:
@@ -165,28 +163,8 @@ class _Server:
             ) from None
 
     def _post(self, content: dict[str, Any]) -> dict[str, Any]:
-        request = Request(
-            f"{self.address}/completion",
-            json.dumps(content).encode(),
-            {"Content-Type": "application/json"},
-        )
-        try:
-            with urlopen(request, timeout=ANSWER_S) as answer:
-                return dict(json.load(answer))
-        except HTTPError as error:
-            raise PlannerError(
-                f"engine: llama-server refused a request: {error.read().decode()[:300]}"
-            ) from None
-        except (URLError, OSError, ValueError) as error:
-            raise PlannerError(f"engine: llama-server stopped answering: {error}") from None
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urlopen(f"{address}/health", timeout=1) as answer:
-            return bool(answer.status == 200)
-    except (URLError, OSError):
-        return False
+        with asked("llama-server", f"{self.address}/completion", content) as answer:
+            return dict(json.load(answer))
 
 
 def _for_bench(options: Sequence[str]) -> list[str]:

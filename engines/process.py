@@ -87,11 +87,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_words(log: int) -> str:
-    """The last line that says anything, of an error if there is one."""
+    """The last line that says anything, of an error if there is one, and of that which caused it
+    where another only points there (vLLM)."""
     os.lseek(log, 0, os.SEEK_SET)
     text = os.read(log, 1 << 22).decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    wrong = [line for line in lines if "error" in line.lower() or "invalid" in line.lower()]
+    said = [line for line in lines if "root cause above" not in line]
+    wrong = [line for line in said if "error" in line.lower() or "invalid" in line.lower()]
     return (wrong or lines or ["it printed nothing"])[-1][:300]
 
 

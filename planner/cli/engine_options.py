@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ..documents.engine import EngineFacts
 
 ENGINE_OPTIONS = (
-    options.setting("--engine", metavar="NAME", help="Who serves: llamacpp, openvino, hf."),
+    options.setting(
+        "--engine", metavar="NAME", help="Who serves: llamacpp, openvino, hf, vllm, sglang."
+    ),
     options.setting(
         "--engine-path", metavar="DIR", help="Folder of its programs (default: looked for on PATH)."
     ),

@@ -9,27 +9,37 @@ import numpy as np
 from ..documents.document import PlannerError
 from ..documents.tree import Tree
 from ..estimates.step_costs import step_costs
+from ..policies import Drafting, TreeDrafting
 from .notations import HEADS_NOTE, as_flags, as_json
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, MATCHED_TREE
 
 
+def flags_of(drafting: Drafting, draft_model: str | None) -> dict[str, str | int | None]:
+    """The settings that make SGLang draft like this, by the names of its options."""
+    if isinstance(drafting, TreeDrafting):
+        tree = drafting.tree
+    else:
+        tree = Tree([-1, *range(drafting.most_nodes - 1)])
+    return {
+        "speculative-algorithm": "STANDALONE",
+        "speculative-draft-model-path": draft_model,
+        "speculative-num-steps": tree.depth,
+        "speculative-eagle-topk": least_width(tree),
+        "speculative-num-draft-tokens": tree.num_nodes,
+    }
+
+
 class Sglang:
-    """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
+    """A tree chosen anew in every step among the likeliest: depth, width, nodes.  A chain where
+    the times are SGLang's own, which were measured of chains."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((replace(MATCHED_TREE, width=least_width),))
-        tree = choice.plan.tree
-        width = least_width(tree)
-        flags = {
-            "speculative-algorithm": "STANDALONE",
-            "speculative-draft-model-path": task.draft_model,
-            "speculative-num-steps": tree.depth,
-            "speculative-eagle-topk": width,
-            "speculative-num-draft-tokens": tree.num_nodes,
-        }
+        tree_way = replace(MATCHED_TREE, width=least_width)
+        choice = task.choose((MATCHED_CHAIN,) if task.is_measured else (tree_way,))
+        flags = flags_of(choice.plan.drafting, task.draft_model)
         notes = task.lacking_draft("--speculative-draft-model-path")
-        if width > 1:
+        if flags["speculative-eagle-topk"] != 1:
             notes += [
                 "draft tokens include the root; trees need page size 1 on some attention backends",
                 "predicted is one tree of these numbers for all steps; SGLang chooses its nodes "

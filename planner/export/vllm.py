@@ -5,9 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from ..documents.document import PlannerError
+from ..policies import Drafting
 from .notations import as_json, by_position, one_length, ranges, rank_paths
 from .task import Choice, Export, Task
 from .ways import DRAWN_CHAIN, MATCHED_CHAIN, MATCHED_TREE, Way
+
+
+def settings_of(
+    drafting: Drafting, draft_model: str | None, *, drawn: bool = False
+) -> dict[str, Any]:
+    """The settings that make vLLM draft like this: fields of its `SpeculativeConfig`.
+
+    drawn  are tokens drawn from the draft's distribution, and not its likeliest?
+    """
+    return {
+        "method": "draft_model",
+        "model": draft_model,
+        "num_speculative_tokens": drafting.most_nodes - 1,
+        "draft_sample_method": "probabilistic" if drawn else "greedy",
+        "rejection_sample_method": "standard",
+    }
 
 
 class Vllm:
@@ -78,10 +95,5 @@ def _ways(task: Task) -> tuple[Way, ...]:
 
 
 def _config(task: Task, choice: Choice, rejection: str) -> dict[str, Any]:
-    return {
-        "method": "draft_model",
-        "model": task.draft_model,
-        "num_speculative_tokens": choice.num_tokens,
-        "draft_sample_method": "greedy" if choice.way == MATCHED_CHAIN else "probabilistic",
-        "rejection_sample_method": rejection,
-    }
+    told = settings_of(choice.plan.drafting, task.draft_model, drawn=choice.way != MATCHED_CHAIN)
+    return told | {"rejection_sample_method": rejection}

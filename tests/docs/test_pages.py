@@ -64,6 +64,7 @@ def test_every_option_in_running_text_is_known():
     others = {  # of benchmarks, and of engines
         "--page", "--speculative-config", "--speculative-adaptive-config",
         "--speculative-dspark-sps-table-path", "--help", "--strict", "--readme", "--repeats",
+        "--gpu-memory-utilization", "--enable-deterministic-inference",
     }  # fmt: skip
     used = {
         option

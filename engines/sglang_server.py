@@ -1,0 +1,70 @@
+"""SGLang: `sglang serve` with a draft model.
+
+Read in the source of SGLang 0.5.23, and untried on a GPU:
+
+- `--speculative-algorithm STANDALONE` with top-k 1 drafts chains of the draft's likeliest tokens,
+  in every step as many as it was told.  Drawn ones are not to be had with it
+  (`--speculative-use-rejection-sampling` is for EAGLE).
+- `srt/speculative/eagle_utils.py` verifies with `tree_speculative_sampling_target_only`, draft
+  probabilities all zero and thresholds 1 unless others are given: a token is accepted with the
+  chance that the target gives it.  That is `topk` with one child.  On a CPU, an XPU and ROCm the
+  target's likeliest token is taken instead, whatever the temperature: plan for 0 there.
+- `sglang:spec_verify_calls_total` (`srt/observability/metrics_collector.py`) is counted when a
+  request ends, and stands on the page from the first one that speculated on.  Its other metrics of
+  speculation are means over a window of time, of no use here.
+- A request's seed is obeyed with `--enable-deterministic-inference` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.documents.engine import EngineFacts
+from planner.export.sglang import flags_of
+from planner.policies import ConfidentDrafting, Drafting
+
+from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
+from .metrics_page import CounterNames
+from .program import Files, PassTimes
+
+COUNTERS = CounterNames(steps="sglang:spec_verify_calls_total")
+
+
+@dataclass(frozen=True)
+class SglangServer:
+    """`sglang serve` with a draft model, or alone, one request at a time."""
+
+    files: Files
+    context: int
+
+    @cached_property
+    def facts(self) -> EngineFacts:
+        return chain_facts("sglang", self.files, version_word="version")
+
+    @property
+    def default(self) -> Drafting:
+        return ConfidentDrafting(max_depth=3, confidence=0.0)
+
+    def words(self, drafting: Drafting | None) -> str:
+        if drafting is None:
+            return "no draft"
+        told = flags_of(drafting, self.files.draft)
+        return f"speculative-num-steps {told['speculative-num-steps']}"
+
+    @contextmanager
+    def running(self, drafting: Drafting | None) -> Iterator[StreamedServer]:
+        command = [command_of("sglang", self.files), "serve", "--model-path", self.files.target]
+        command += ["--context-length", str(self.context), "--disable-radix-cache"]
+        command += ["--max-total-tokens", str(cache_room(self.context)), "--enable-metrics"]
+        if drafting is not None:
+            told = flags_of(drafting, self.files.draft)
+            command += [word for name, value in told.items() for word in (f"--{name}", str(value))]
+        counters = None if drafting is None else COUNTERS
+        with streaming("sglang", command, self.files.options, counters) as server:
+            yield server
+
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
+        return None

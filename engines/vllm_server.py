@@ -1,0 +1,88 @@
+"""vLLM: `vllm serve` with a draft model.
+
+Read in the source of vLLM 0.33.0, and untried on a GPU:
+
+- `method: draft_model` drafts chains.  With `draft_sample_method: greedy`, the default, a drafted
+  token is the draft's likeliest.
+- `v1/sample/rejection_sampler.py` then takes the chance with which it was drafted for 1
+  (`NO_DRAFT_PROBS`), and accepts it with the chance that the target gives it; what stands in for a
+  rejected one is drawn from the target's distribution without it.  The newer runner's, in
+  `v1/worker/gpu/spec_decode/rejection_sampler_utils.py`, does the same (`HAS_DRAFT_LOGITS`).  A
+  token is accepted as often where the target's own draw is the same: that is `topk` with one child,
+  and the text follows the target's distribution.  Where greedy, the target's likeliest is accepted.
+- `v1/spec_decode/metrics.py` counts what `COUNTERS` names, in steps with drafted tokens alone;
+  tokens accepted behind the end of a text are counted too.
+- `rejection_sample_method: synthetic` is not used here: a step takes as long whatever is accepted,
+  so that times are of the same texts that a check decodes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.documents.engine import EngineFacts
+from planner.export.vllm import settings_of
+from planner.policies import ConfidentDrafting, Drafting
+
+from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
+from .metrics_page import CounterNames
+from .program import Files, PassTimes
+
+COUNTERS = CounterNames(
+    steps="vllm:spec_decode_num_drafts_total",
+    drafted="vllm:spec_decode_num_draft_tokens_total",
+    accepted="vllm:spec_decode_num_accepted_tokens_total",
+)
+SHARE = "0.45"
+"""Share of the GPU's memory that has to be free when a server starts, unless another is asked for:
+two or more run at a time."""
+BLOCK = 16
+"""Tokens in a block of the cache, at least."""
+EXAMPLE = 5
+"""Tokens that are drafted in its documentation's example; it has no default."""
+
+
+@dataclass(frozen=True)
+class VllmServer:
+    """`vllm serve` with a draft model, or alone, one request at a time."""
+
+    files: Files
+    context: int
+
+    @cached_property
+    def facts(self) -> EngineFacts:
+        return chain_facts("vllm", self.files, version_word="--version")
+
+    @property
+    def default(self) -> Drafting:
+        return ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
+
+    def words(self, drafting: Drafting | None) -> str:
+        if drafting is None:
+            return "no draft"
+        told = settings_of(drafting, self.files.draft)
+        return f"num_speculative_tokens {told['num_speculative_tokens']}"
+
+    @contextmanager
+    def running(self, drafting: Drafting | None) -> Iterator[StreamedServer]:
+        command = [
+            command_of("vllm", self.files),
+            "serve",
+            self.files.target,
+            "--no-enable-prefix-caching",
+        ]
+        command += ["--max-model-len", str(self.context), "--gpu-memory-utilization", SHARE]
+        command += ["--num-gpu-blocks-override", str(cache_room(self.context) // BLOCK)]
+        if drafting is not None:
+            told = json.dumps(settings_of(drafting, self.files.draft))
+            command += ["--speculative-config", told]
+        counters = None if drafting is None else COUNTERS
+        with streaming("vllm", command, self.files.options, counters) as server:
+            yield server
+
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
+        return None
