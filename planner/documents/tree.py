@@ -85,6 +85,12 @@ class Tree:
         expanded = self.depths[self.num_children > 0]
         return np.bincount(expanded, minlength=self.depth).astype(np.int32)
 
+    @property
+    def is_uniform(self) -> bool:
+        """Has every node as many children as the others of its level?"""
+        below = np.append(self.level_sizes[1:], 0)
+        return bool((self.num_children * self.level_sizes[self.depths] == below[self.depths]).all())
+
     @cached_property
     def ancestors(self) -> np.ndarray:
         """bool [n, n]: entry (i, j) says that j is i or an ancestor of i, so that i may see j."""

@@ -14,9 +14,12 @@ from ..documents.profile import Profile
 from ..plans.plan import Plan
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
+from .llamacpp_costs import LlamaCppCosts
+from .nvidia import NvidiaProfile
 from .openvino import OpenVino
 from .rank_paths import Paths
 from .sglang import Sglang, SglangAdaptive, SglangTimes
+from .sglang_additive import SglangAdditive
 from .task import Export, Task
 from .trtllm import TensorRT, TensorRTTree
 from .vllm import Synthetic, Vllm, VllmTree
@@ -38,6 +41,7 @@ ENGINES: dict[str, Engine] = {
     "sglang": Sglang(),
     "sglang-adaptive": SglangAdaptive(),
     "sglang-sps": SglangTimes(),
+    "sglang-sps-additive": SglangAdditive(),
     "trtllm": TensorRT(),
     "trtllm-tree": TensorRTTree(),
     "medusa": Paths(
@@ -46,9 +50,11 @@ ENGINES: dict[str, Engine] = {
     ),
     "eagle": Paths(),
     "llamacpp": LlamaCpp(),
+    "llamacpp-costs": LlamaCppCosts(),
     "openvino": OpenVino(),
     "hf": HuggingFace(),
     "synthetic": Synthetic(),
+    "nvidia-profile": NvidiaProfile(),
 }
 
 

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..documents.document import PlannerError
 from ..documents.tree import Tree
-from ..estimates.step_costs import step_costs
 from ..policies import Drafting, TreeDrafting
 from .notations import HEADS_NOTE, as_flags, as_json
 from .task import Export, Task
@@ -67,9 +65,7 @@ class SglangTimes:
     """The measured t(n), as passes a second."""
 
     def export(self, task: Task) -> Export:
-        if task.profile is None:
-            raise PlannerError("profile: got none, expected the one that holds the measured times")
-        costs = step_costs(task.profile, batch_size=task.batch_size, context=task.context)
+        costs = task.times(task.batch_size)
         counts = np.arange(costs.verify.first, costs.verify.last + 1) * task.batch_size
         table = {
             "sample_batch_tokens": counts.tolist(),
@@ -77,7 +73,7 @@ class SglangTimes:
             "max_batch_tokens": int(counts[-1]),
         }
         notes = (
-            f"passes of this runtime at context {costs.context} and batch size "
+            f"passes of {task.timed_program} at context {costs.context} and batch size "
             f"{costs.batch_size}; read by the DSPARK algorithm only",
         )
         return Export(as_json(table), None, notes)

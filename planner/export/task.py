@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.times import Costs
-from ..estimates.step_costs import step_costs
+from ..estimates.step_costs import StepCosts, step_costs
 from ..optimizer.choice import Question, rank_candidates
 from ..optimizer.grading import Candidate
 from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
 from ..verifiers import verifier_at
-from .notations import Schedule
+from .notations import Schedule, by_position
 from .ways import Way
 
 
@@ -45,6 +45,20 @@ class Choice:
         return self.plan.drafting.most_nodes - 1
 
     @property
+    def chances(self) -> list[float]:
+        """P(at least so many drafted tokens of a step are accepted), from one on.
+
+        Raises PlannerError where nothing was predicted.
+        """
+        predicted = self.plan.predicted
+        if predicted is None or predicted.reach is None:
+            raise PlannerError(
+                "plan: got one that predicts no acceptance of chains as they are verified there; "
+                "give the profile that it was made from"
+            )
+        return by_position(predicted.reach, self.plan.tree.depths)
+
+    @property
     def unpredicted(self) -> Choice:
         """The same, where what is known of our own runtime says nothing about the engine."""
         return replace(self, plan=self.plan.model_copy(update={"predicted": None}))
@@ -64,8 +78,13 @@ class Task:
     @property
     def is_measured(self) -> bool:
         """Are the times, and what the engine ends chains by, its own, measured in itself?"""
+        return self.timed_program == self.engine
+
+    @property
+    def timed_program(self) -> str:
+        """The engine whose times these are, or "this runtime"."""
         source = self.profile or self.plan.made_from
-        return bool(source and source.engine and source.engine.name == self.engine)
+        return source.engine.name if source and source.engine else "this runtime"
 
     @property
     def draft_model(self) -> str | None:
@@ -96,22 +115,46 @@ class Task:
         """The context that the plan was made for; where it does not say, the first measured."""
         if self.plan.made_from:
             return self.plan.made_from.context
-        found = (each.context for each in self._costs if each.batch_size == self.batch_size)
-        return next(found, None)
+        return next((each.context for each in self.costs_at(self.batch_size)), None)
+
+    def costs_at(self, batch_size: int) -> list[Costs]:
+        """The profile's entries of one batch size."""
+        return [each for each in self._costs if each.batch_size == batch_size]
 
     @property
     def _costs(self) -> Sequence[Costs]:
         return self.profile.costs if self.profile else []
 
-    def choose(self, ways: Sequence[Way]) -> Choice:
+    @property
+    def batch_sizes(self) -> list[int]:
+        """The plan's own, and all others that were measured around its context."""
+        context, sizes = self.context or 0, {self.batch_size}
+        for size in {each.batch_size for each in self._costs}:
+            contexts = [each.context for each in self.costs_at(size)]
+            if min(contexts) <= context <= max(contexts):
+                sizes.add(size)
+        return sorted(sizes)
+
+    def times(self, batch_size: int) -> StepCosts:
+        """The measured times at a batch size and the plan's context.
+
+        Raises PlannerError where there is no profile, or it did not measure them.
+        """
+        if self.profile is None:
+            raise PlannerError("profile: got none, expected the one that holds the measured times")
+        return step_costs(self.profile, batch_size=batch_size, context=self.context)
+
+    def choose(self, ways: Sequence[Way], *, even_slower: bool = False) -> Choice:
         """The fastest plan that can be carried out in one of these ways; without a profile, the
         plan as it is.
+
+        even_slower  than not to speculate: times are no matter to who reads it
 
         Raises PlannerError where it cannot be carried out, and where not speculating is faster.
         """
         if self.profile is None:
             return self._as_it_is(ways)
-        choice = self.best(ways, self.batch_size)
+        choice = self.best(ways, self.batch_size, even_slower=even_slower)
         if not choice.plan.speculates:
             raise PlannerError(
                 f"plan: nothing that {self.engine} can do is predicted to be faster than not to "
@@ -120,18 +163,19 @@ class Task:
         return choice
 
     def schedule(self, choice: Choice) -> Schedule:
-        """(batch size, tokens to draft) for the plan's own, by `choice`, and all others that were
-        measured around its context, in the same way; 0: none."""
-        context, choices = self.context or 0, {self.batch_size: choice}
-        for size in {each.batch_size for each in self._costs} - {self.batch_size}:
-            contexts = [each.context for each in self._costs if each.batch_size == size]
-            if min(contexts) <= context <= max(contexts):
-                choices[size] = self.best([choice.way], size)
+        """(batch size, tokens to draft) for the plan's own, by `choice`, and the other
+        `batch_sizes`, in the same way; 0: none."""
+        others = set(self.batch_sizes) - {self.batch_size}
+        choices = {self.batch_size: choice}
+        choices |= {size: self.best([choice.way], size) for size in others}
         return [(size, choices[size].num_tokens) for size in sorted(choices)]
 
-    def best(self, ways: Sequence[Way], batch_size: int) -> Choice:
+    def best(self, ways: Sequence[Way], batch_size: int, *, even_slower: bool = False) -> Choice:
         """The fastest plan of these ways under the profile's times and acceptance, which may be not
-        to speculate.  Raises PlannerError for what the profile did not measure."""
+        to speculate, unless it may be slower than that.
+
+        Raises PlannerError for what the profile did not measure.
+        """
         assert self.profile is not None
         sampling = self.plan.sampling
         if self.profile.sampling_at(sampling.temperature) != sampling:
@@ -145,6 +189,8 @@ class Task:
                 f"{self.engine} verifies; profile again"
             )
         timed = [(way, each) for way in known for each in self._timed(way, batch_size)]
+        if even_slower:
+            timed = [pair for pair in timed if pair[1].speculates] or timed
         way, best = max(timed, key=lambda pair: pair[1].tokens_per_ms)  # of equals the first
         return Choice(way, self._plan(way, best.drafting, best.predicted))
 
@@ -201,10 +247,12 @@ class Task:
                 return Choice(way, self._plan(way, drafting, self.plan.predicted))
         if able:
             return Choice(able[0], self._plan(able[0], drafting, None))
+        uniform = all(way.is_uniform for way in ways)
+        reason = ", where all nodes of a level have as many," if uniform else ""
         raise PlannerError(
             f"plan: got drafting of kind {drafting.kind!r} with up to "
-            f"{drafting.most_children} children a node, which {self.engine} cannot carry out; give "
-            "the profile that the plan was made from, so that one that it can is planned"
+            f"{drafting.most_children} children a node, which {self.engine}{reason} cannot carry "
+            "out; give the profile that the plan was made from, so that one that it can is planned"
         )
 
     def _plan(self, way: Way, drafting: Drafting, predicted: Predicted | None) -> Plan:

@@ -9,6 +9,12 @@ from .notations import HEADS_NOTE, Schedule, as_yaml, one_length, ranges
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, MATCHED_TREE
 
+STALE_NOTE = (
+    "while a batch drafts nothing (length 0, or larger than any measured) the draft's cache is not "
+    "kept up, and its requests' acceptance stays ruined afterwards, without a word (TensorRT-LLM "
+    "#16888): where batches grow and shrink again, write 1 for 0"
+)
+
 
 class TensorRT:
     """A chain, shorter in larger batches where these were measured."""
@@ -21,6 +27,8 @@ class TensorRT:
             lengths = by_upper_bound(schedule)
             most = max(lengths.values())
             notes.append("batches larger than any measured do not draft")
+            if 0 in lengths.values():
+                notes.append(STALE_NOTE)
             if any(tokens > most for _, tokens in schedule):
                 notes.append("no batch may draft more there than the smallest: longer ones are cut")
         else:

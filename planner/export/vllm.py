@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..documents.document import PlannerError
 from ..policies import Drafting
-from .notations import as_json, by_position, one_length, ranges, rank_paths
+from .notations import as_json, one_length, ranges, rank_paths
 from .task import Choice, Export, Task
-from .ways import DRAWN_CHAIN, MATCHED_CHAIN, MATCHED_TREE, Way
+from .ways import DRAWN_CHAIN, MATCHED_CHAIN, UNIFORM_TREE, Way
 
 
 def settings_of(
@@ -31,7 +30,7 @@ class Vllm:
     """A chain, shorter in larger batches where these were measured."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose(_ways(task))
+        choice = task.choose(drawn_at_temperature(task))
         config = _config(task, choice, "standard")
         schedule = task.schedule(choice)
         notes = task.lacking_draft("model")
@@ -45,10 +44,14 @@ class Vllm:
 
 
 class VllmTree:
-    """A fixed tree, as versions up to 0.20.2 took it."""
+    """A fixed tree, as versions up to 0.20.2 took it.
+
+    Their proposer drafts so many children for every node of a level as that level has nodes for one
+    of the level above, so that other trees would be cut or filled up.
+    """
 
     def export(self, task: Task) -> Export:
-        choice = task.choose((MATCHED_TREE,)).unpredicted
+        choice = task.choose((UNIFORM_TREE,)).unpredicted
         paths = rank_paths(choice.plan.tree)
         config = {
             "method": "draft_model",
@@ -68,14 +71,8 @@ class Synthetic:
     """Our predicted acceptance, to be played by the engine instead of the models' own."""
 
     def export(self, task: Task) -> Export:
-        choice = task.choose(_ways(task))
-        predicted, tree = choice.plan.predicted, choice.plan.tree
-        if predicted is None or predicted.reach is None:
-            raise PlannerError(
-                "plan: got one that predicts no acceptance under the verification of vllm; give "
-                "the profile that it was made from"
-            )
-        rates = [round(rate, 4) for rate in by_position(predicted.reach, tree.depths)]
+        choice = task.choose(drawn_at_temperature(task))
+        rates = [round(rate, 4) for rate in choice.chances]
         config = _config(task, choice, "synthetic") | {"synthetic_acceptance_rates": rates}
         flag = "--spec-synth-rates " + ",".join(f"{rate:g}" for rate in rates)
         notes = (
@@ -86,9 +83,10 @@ class Synthetic:
         return Export(as_json(config), choice.plan, notes)
 
 
-def _ways(task: Task) -> tuple[Way, ...]:
-    """Its drafts are drawn at the temperature alone: where a profile cut both distributions, drawn
-    chains were measured otherwise."""
+def drawn_at_temperature(task: Task) -> tuple[Way, ...]:
+    """Chains matched, and drawn unless the sampling cuts more than the temperature does: vLLM's
+    drafts are not cut, and where a profile cut both distributions, drawn chains were measured
+    otherwise."""
     sampling = task.plan.sampling
     cut = not sampling.is_greedy and (sampling.top_k > 0 or sampling.top_p < 1)
     return (MATCHED_CHAIN,) if cut else (MATCHED_CHAIN, DRAWN_CHAIN)

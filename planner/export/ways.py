@@ -24,6 +24,8 @@ class Way:
     """Of a node; None: any number."""
     width: Callable[[Tree], int] | None = None
     """How many nodes each draft pass below the root expands, where that is not up to the tree."""
+    is_uniform: bool = False
+    """Must every node have as many children as the others of its level?"""
 
     @property
     def grows(self) -> bool:
@@ -33,7 +35,8 @@ class Way:
     def takes(self, drafting: Drafting) -> bool:
         """Can it draft like this?"""
         few = self.most_children is None or drafting.most_children <= self.most_children
-        return isinstance(drafting, self.kind) and few
+        uneven = isinstance(drafting, TreeDrafting) and not drafting.tree.is_uniform
+        return isinstance(drafting, self.kind) and few and not (self.is_uniform and uneven)
 
     def carries_out(self, drafting: Drafting, verifier: str, temperature: float) -> bool:
         """Is its verification the same as that of `verifier`, too?"""
@@ -77,3 +80,5 @@ generation does."""
 MATCHED_TREE = Way("topk", "fixed", TreeDrafting)
 """The draft's likeliest tokens below each node, accepted where the target's own draw is the same.
 """
+UNIFORM_TREE = replace(MATCHED_TREE, solver="uniform", is_uniform=True)
+"""The same, with as many children for every node of a level."""

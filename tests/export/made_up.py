@@ -9,6 +9,8 @@ from tests.optimizer.recorded_trees import in_profile, made_up
 
 CHAINS = ("vllm", "trtllm", "sglang-adaptive")
 """Engines that draft chains of one length."""
+TABLES = ("sglang-sps", "sglang-sps-additive", "llamacpp-costs")
+"""Exports of the measured times, for which nothing is planned."""
 
 
 def costs(batch_size: int):

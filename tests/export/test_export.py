@@ -21,7 +21,7 @@ from tests.optimizer import factory
 from tests.optimizer.choosing import random_traces
 from tests.optimizer.recorded_trees import in_profile, made_up
 
-from .made_up import CHAINS, costs, flags, profile_at
+from .made_up import CHAINS, TABLES, costs, flags, profile_at
 
 TREES = ("vllm-tree", "medusa", "eagle")
 
@@ -169,7 +169,8 @@ def test_lists_of_paths_are_the_tree(profile, plan, engine):
     paths = [tuple(path) for path in paths]
     index = {(): 0} | {path: place for place, path in enumerate(paths, start=1)}
     assert [-1, *(index[path[:-1]] for path in paths)] == result.plan.drafting.parents
-    assert result.plan.drafting == planned(profile, ("fixed", "topk")).drafting
+    solver = "uniform" if engine == "vllm-tree" else "fixed"
+    assert result.plan.drafting == planned(profile, (solver, "topk")).drafting
     assert (result.plan.predicted is None) == (engine == "vllm-tree")  # which walks them as a list
 
 
@@ -248,7 +249,7 @@ def test_at_temperature_zero_every_rule_is_the_same():
     profile = profile.model_copy(update={"replays": []})
     plan = solve(profile, solver="fixed")
     best = planned(profile, ("chain", "topk"))
-    for engine in (*CHAINS, "hf", "llamacpp", "synthetic"):
+    for engine in (*CHAINS, "hf", "llamacpp", "synthetic", "nvidia-profile"):
         result = export(plan, engine, profile=profile)
         assert result.plan.drafting == best.drafting
         assert result.plan.predicted == best.predicted
@@ -265,7 +266,7 @@ def test_drafts_that_only_the_temperature_shapes_are_not_taken_for_cut_ones():
     assert export(plan, "hf", profile=profile).plan.verifier == "chain"
 
 
-@pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"sglang-sps"}))
+@pytest.mark.parametrize("engine", sorted(set(ENGINES) - set(TABLES)))
 def test_not_to_speculate_is_no_setting(engine):
     alone = Plan(
         drafting=TreeDrafting(parents=[-1]), verifier="rrsw", sampling=Sampling(temperature=0.6)
@@ -324,3 +325,15 @@ def test_a_profile_without_batches_of_one(profile, plan):
     only = profile.model_copy(update={"costs": profile.costs[1:2]})
     for engine in ("vllm", "trtllm", "sglang-sps"):
         assert export(plan, engine, profile=only).content
+
+
+def test_what_a_length_of_zero_does_to_tensorrt_is_said(profile, plan):
+    """Nothing pays in batches of 16; where lengths are above 0, nothing is said."""
+    result = export(plan, "trtllm", profile=profile)
+    assert "    16: 0\n" in result.content
+    assert trtllm.STALE_NOTE in result.notes
+    small = profile.model_copy(update={"costs": profile.costs[:2]})
+    result = export(plan.model_copy(update={"made_from": None}), "trtllm", profile=small)
+    assert "draft_len_schedule" in result.content
+    assert ": 0\n" not in result.content
+    assert trtllm.STALE_NOTE not in result.notes

@@ -14,7 +14,7 @@ from planner.optimizer import acceptance_rates, solve
 from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
 from planner.verifiers import VERIFIERS
 
-from .made_up import CHAINS, flags
+from .made_up import CHAINS, TABLES, flags
 
 CHAIN = {
     "vllm": '"num_speculative_tokens": 3, "draft_sample_method": "greedy"',
@@ -53,7 +53,7 @@ def test_openvino_is_told_nothing_where_its_text_would_be_wrong():
 
 
 def test_every_engine_is_tried():
-    assert set(ENGINES) - set(CHAIN) == {"sglang-sps", "synthetic"}
+    assert set(ENGINES) - set(CHAIN) == {*TABLES, "synthetic", "nvidia-profile"}
 
 
 PLAIN = [name for name, verifier in VERIFIERS.items() if verifier.plain_with_one_child]
@@ -76,8 +76,9 @@ def test_without_a_profile_predictions_of_other_rules_are_dropped(profile):
     assert export(plan, "vllm").plan.predicted == plan.predicted
     assert export(plan, "hf").plan.predicted == plan.predicted
     assert export(plan, "trtllm").plan.predicted is None
-    with pytest.raises(PlannerError, match="profile: got none"):
-        export(plan, "sglang-sps")
+    for table in TABLES:
+        with pytest.raises(PlannerError, match="profile: got none"):
+            export(plan, table)
 
 
 def test_without_a_profile_confidences_are_carried_over():
@@ -98,15 +99,16 @@ def test_without_a_profile_confidences_are_carried_over():
     }
 
 
-@pytest.mark.parametrize("engine", [*CHAINS, "llamacpp", "hf", "synthetic"])
+@pytest.mark.parametrize("engine", [*CHAINS, "llamacpp", "hf", "synthetic", "nvidia-profile"])
 def test_without_a_profile_a_tree_is_refused_where_chains_are_drafted(plan, engine):
     with pytest.raises(PlannerError, match=f"which {engine} cannot carry out; give the profile"):
         export(plan, engine)
 
 
-def test_synthetic_acceptance_needs_a_prediction():
+@pytest.mark.parametrize("engine", ["synthetic", "nvidia-profile"])
+def test_acceptance_by_position_needs_a_prediction(engine):
     plan = Plan(
         drafting=TreeDrafting(parents=[-1, 0]), verifier="chain", sampling=Sampling(temperature=1)
     )
     with pytest.raises(PlannerError, match="predicts no acceptance"):
-        export(plan, "synthetic")
+        export(plan, engine)

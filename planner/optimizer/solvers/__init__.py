@@ -9,6 +9,7 @@ from .pricing import PriceSolver
 from .sequoia import NarrowSolver, SequoiaSolver
 from .simple_trees import ChainSolver, IndependentSolver, KarySolver
 from .specdecpp import SpecDecSolver
+from .uniform import UniformSolver
 
 SOLVERS: dict[str, Solver] = {
     "chain": ChainSolver(),
@@ -22,5 +23,6 @@ SOLVERS: dict[str, Solver] = {
     "price": PriceSolver(),
     "assisted-tuned": TunedAssistedSolver(),
     "confident": ConfidentSolver(),
+    "uniform": UniformSolver(),
 }
 """A tree that several propose counts for the first of them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...documents.tree import Tree
 from ...policies import Drafting
 from ..problem import Problem, Solver, numbered
+from .uniform import uniform_tree
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,10 @@ class KarySolver(Solver):
     def propose(self, problem: Problem) -> Mapping[str, Drafting]:
         trees = []
         for k in range(2, problem.law.num_ranks + 1):
-            parents, level = [-1], [0]
-            for _ in range(problem.limits.max_depth):
-                if len(parents) + k * len(level) > problem.limits.max_nodes:
+            for depth in range(1, problem.limits.max_depth + 1):
+                if sum(k**level for level in range(depth + 1)) > problem.limits.max_nodes:
                     break
-                parents += [parent for parent in level for _ in range(k)]
-                level = list(range(len(parents) - k * len(level), len(parents)))
-                trees.append(Tree(parents))
+                trees.append(uniform_tree([k] * depth))
         return numbered(trees)
 
 
