@@ -7,10 +7,12 @@ profile a plan is exported as it is, where the engine can carry it out.
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from ..documents.document import PlannerError
 from ..documents.profile import Profile
+from ..documents.sampling import Sampling
 from ..plans.plan import Plan
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
@@ -18,13 +20,14 @@ from .llamacpp_costs import LlamaCppCosts
 from .nvidia import NvidiaProfile
 from .openvino import OpenVino
 from .rank_paths import Paths
+from .setting import Reading, Setting, setting
 from .sglang import Sglang, SglangAdaptive, SglangTimes
 from .sglang_additive import SglangAdditive
 from .task import Export, Task
 from .trtllm import TensorRT, TensorRTTree
 from .vllm import Synthetic, Vllm, VllmTree
 
-__all__ = ["ENGINES", "Engine", "Export", "export"]
+__all__ = ["ENGINES", "READERS", "Engine", "Export", "Import", "export", "read"]
 
 
 class Engine(Protocol):
@@ -32,6 +35,15 @@ class Engine(Protocol):
 
     def export(self, task: Task) -> Export:
         """The task's plan in its terms.  Raises PlannerError for what it cannot carry out."""
+        ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """An engine whose setting can be read back."""
+
+    def read(self, setting: Setting) -> Reading:
+        """The setting in our terms.  Raises PlannerError for what no plan says."""
         ...
 
 
@@ -56,6 +68,16 @@ ENGINES: dict[str, Engine] = {
     "synthetic": Synthetic(),
     "nvidia-profile": NvidiaProfile(),
 }
+READERS = {name: engine for name, engine in ENGINES.items() if isinstance(engine, Reader)}
+"""Those of `ENGINES` that read, too."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """An engine's setting as a plan, and what to know of it."""
+
+    plan: Plan
+    notes: list[str]
 
 
 def export(
@@ -79,3 +101,24 @@ def export(
             "with it, or give the other"
         )
     return ENGINES[engine].export(Task(engine, plan, profile, draft))
+
+
+def read(engine: str, words: str, sampling: Sampling, *, batch_size: int = 1) -> Import:
+    """The plan that a setting of `engine` amounts to; nothing is predicted of it.
+
+    engine      one of `READERS`
+    words       a file, or the setting itself: JSON, YAML, flags
+    sampling    that it serves with, which most engines are told with every request
+    batch_size  that it serves at, where lengths are by batch size
+
+    Raises PlannerError for what cannot be read, and for what no plan says.
+    """
+    if engine not in READERS:
+        raise PlannerError(f"engine: got {engine!r}, expected one of {', '.join(READERS)}")
+    given = setting(engine, words, sampling, batch_size)
+    reading = READERS[engine].read(given)
+    notes, ignored = list(reading.notes), given.ignored()
+    if ignored:
+        notes.append(f"ignored, not about speculation: {', '.join(ignored)}")
+    plan = Plan(drafting=reading.drafting, verifier=reading.verifier, sampling=sampling)
+    return Import(plan, notes)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from ..policies import Drafting, DynamicDrafting
-from .notations import as_json
+from .notations import as_json, chain_of
+from .setting import Reading, Setting
 from .task import Export, Task
 from .ways import ASSISTED_CHAIN, DRAWN_CHAIN
+
+LONGEST = 24
+"""Tokens of a chain whose length transformers does not limit, at most."""
 
 
 def settings_of(drafting: Drafting) -> dict[str, str | int | float]:
@@ -38,3 +42,24 @@ class HuggingFace:
                 "draft, cannot be ruled out there"
             )
         return Export(as_json(settings_of(drafting)), choice.plan, notes)
+
+    def read(self, setting: Setting) -> Reading:
+        tokens = setting.number("num_assistant_tokens", default=20)
+        schedule = setting.word(
+            "num_assistant_tokens_schedule", known=("constant", "heuristic", "heuristic_transient")
+        )
+        confidence = setting.share("assistant_confidence_threshold", default=0.4)
+        setting.skip("assistant_model", "assistant_tokenizer", "target_lookbehind")
+        if schedule == "constant" and confidence == 0:
+            return Reading(chain_of(tokens), DRAWN_CHAIN.verifier)
+        most, notes = tokens, []
+        if schedule != "constant":
+            most = max(tokens, LONGEST)
+            notes = [f"transformers does not limit its chains; here they end at {most} tokens"]
+        drafting = DynamicDrafting(
+            max_depth=most,
+            num_tokens=tokens,
+            schedule="constant" if schedule == "constant" else "heuristic",
+            confidence=confidence,
+        )
+        return Reading(drafting, ASSISTED_CHAIN.verifier, notes)

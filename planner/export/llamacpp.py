@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..policies import ConfidentDrafting, Drafting
-from .notations import as_flags
+from .notations import as_flags, chain_of
+from .setting import OWN_HEADS, Reading, Setting
 from .task import Export, Task
 from .ways import CONFIDENT_CHAIN, MATCHED_CHAIN
 
@@ -17,6 +18,10 @@ def flags_of(drafting: Drafting) -> dict[str, str | int | float]:
         "spec-draft-n-min": 0,
         "spec-draft-p-min": sure or 0,
     }
+
+
+SHORT = "md|td|tbd|hfr?d|ngld|devd|ct[kv]d|C[br]*d|otd|n?cmoed"
+"""Short names, as a regular expression, of flags that say where and how the draft model runs."""
 
 
 class LlamaCpp:
@@ -39,3 +44,25 @@ class LlamaCpp:
                 "tokens: planner profile --engine llamacpp measures both"
             )
         return Export(as_flags(flags), choice.plan, notes)
+
+    def read(self, setting: Setting) -> Reading:
+        """The names that it has had for them are read alike; the defaults are those of 2026."""
+        kind = setting.word("spec_type", known=("draft-simple", "draft-eagle3", "draft-mtp"))
+        most = setting.number("spec_draft_n_max", "draft_max", "draft_n", "draft", default=3)
+        least = setting.number("spec_draft_n_min", "draft_min", "draft_n_min", least=0, default=0)
+        sure = setting.share("spec_draft_p_min", "draft_p_min", default=0.0)
+        setting.skip(r"spec_draft_(?!n_m|p_m|backend)\w+", r"\w+_draft", SHORT)
+        if least > (most if sure == 0 else 1):
+            raise setting.error(
+                f"spec_draft_n_min: got {least}, with which shorter chains are thrown away after "
+                "they were drafted; no plan says that, expected 0"
+            )
+        notes = [] if kind == "draft-simple" else [OWN_HEADS]
+        if sure == 0:
+            return Reading(chain_of(most), MATCHED_CHAIN.verifier, notes)
+        notes.append(
+            "p-min is a share among the draft's ten likeliest tokens there, and among all here, "
+            "unless the profile is one of llama.cpp itself"
+        )
+        drafting = ConfidentDrafting(max_depth=most, confidence=sure)
+        return Reading(drafting, CONFIDENT_CHAIN.verifier, notes)

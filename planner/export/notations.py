@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from shlex import quote
 from typing import Any
 
 import numpy as np
 
+from ..documents.document import PlannerError
 from ..documents.tree import Tree
+from ..policies import TreeDrafting
 
 Schedule = Sequence[tuple[int, int]]
 """(batch size, tokens to draft), by batch size; each holds down to the size before it."""
@@ -68,6 +71,34 @@ def rank_paths(tree: Tree) -> list[tuple[int, ...]]:
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
         paths.append((*paths[parent], int(rank)))
     return sorted(paths[1:], key=lambda path: (len(path), path))
+
+
+def tree_of(paths: Sequence[Sequence[int]]) -> Tree:
+    """The tree with these nodes: the inverse of `rank_paths`, in whatever order they come.
+
+    Raises PlannerError for what is no list of paths, for a path that stands twice, and for one
+    without its parent or without the sibling of the rank before it.
+    """
+    for path in paths:
+        ranks = path if isinstance(path, list | tuple) else []
+        if not ranks or not all(type(rank) is int and rank >= 0 for rank in ranks):
+            raise PlannerError(f"paths: got {path!r:.40}, expected ranks from the root on")
+    known = sorted((tuple(path) for path in paths), key=lambda path: (len(path), path))
+    places = {(): 0} | {path: place for place, path in enumerate(known, start=1)}
+    for earlier, path in pairwise(known):
+        if earlier == path:
+            raise PlannerError(f"paths: {list(path)} stands there twice")
+    for path in known:
+        needed = [path[:-1], *([(*path[:-1], path[-1] - 1)] if path[-1] else [])]
+        for other in needed:
+            if other not in places:
+                raise PlannerError(f"paths: {list(path)} stands there without {list(other)}")
+    return Tree([-1, *(places[path[:-1]] for path in known)])
+
+
+def chain_of(num_tokens: int) -> TreeDrafting:
+    """A chain of so many drafted tokens; 0: do not speculate."""
+    return TreeDrafting(parents=[-1, *range(num_tokens)])
 
 
 def by_position(reach: Sequence[float], depths: np.ndarray) -> list[float]:

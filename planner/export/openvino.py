@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ..documents.document import PlannerError
+from ..documents.sampling import Sampling
 from ..policies import Drafting
-from .notations import as_json
+from .notations import as_json, chain_of
+from .setting import Reading, Setting
 from .task import Export, Task
 from .ways import MATCHED_CHAIN
 
@@ -19,12 +21,7 @@ class OpenVino:
 
     def export(self, task: Task) -> Export:
         choice = task.choose((MATCHED_CHAIN,))
-        if not task.plan.sampling.is_greedy:
-            raise PlannerError(
-                f"plan: sampling: got {task.plan.sampling}, expected temperature 0: where OpenVINO "
-                "GenAI (seen in 2026.4) samples with a draft, its text does not follow the "
-                "target's distribution; plan for it at temperature 0"
-            )
+        _check(task.plan.sampling)
         notes = [
             "these are fields of GenerationConfig; set INFERENCE_PRECISION_HINT to the precision "
             "that was planned for, or texts change",
@@ -32,3 +29,24 @@ class OpenVino:
             "or more where decoding is greedy: without them every chain ends at once",
         ]
         return Export(as_json(settings_of(choice.plan.drafting)), choice.plan, notes)
+
+    def read(self, setting: Setting) -> Reading:
+        if setting.value("assistant_confidence_threshold"):
+            raise setting.error(
+                "assistant_confidence_threshold: no plan says when it ends a chain; expected "
+                "num_assistant_tokens"
+            )
+        setting.word("branching_factor", known=(1,))
+        setting.skip("tree_depth", "draft_model", "draft_device")
+        tokens = setting.number("num_assistant_tokens", default=5)
+        _check(setting.sampling)
+        return Reading(chain_of(tokens), MATCHED_CHAIN.verifier)
+
+
+def _check(sampling: Sampling) -> None:
+    if not sampling.is_greedy:
+        raise PlannerError(
+            f"plan: sampling: got {sampling}, expected temperature 0: where OpenVINO "
+            "GenAI (seen in 2026.4) samples with a draft, its text does not follow the "
+            "target's distribution; plan for it at temperature 0"
+        )

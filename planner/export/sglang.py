@@ -8,9 +8,13 @@ import numpy as np
 
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
-from .notations import HEADS_NOTE, as_flags, as_json
+from .notations import HEADS_NOTE, as_flags, as_json, chain_of
+from .setting import OWN_HEADS, Reading, Setting
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, MATCHED_TREE
+
+ALGORITHMS = ("STANDALONE", "EAGLE", "EAGLE3", "NEXTN")
+"""Those that draft by model or heads with these numbers; all but the first by heads."""
 
 
 def flags_of(drafting: Drafting, draft_model: str | None) -> dict[str, str | int | None]:
@@ -45,6 +49,18 @@ class Sglang:
             ]
         return Export(as_flags(flags), choice.plan, notes)
 
+    def read(self, setting: Setting) -> Reading:
+        algorithm = setting.word("speculative_algorithm", "speculative_algo", known=ALGORITHMS)
+        setting.word("speculative_adaptive", known=(False,))
+        for name in ("single", "acc"):  # below 1 the target's distribution is not kept
+            setting.word(f"speculative_accept_threshold_{name}", known=(1.0, 1))
+        setting.skip(r"speculative_(draft_(?!window)|attention|moe)\w+")
+        depth = setting.number("speculative_num_steps")
+        width = setting.number("speculative_eagle_topk", default=1)
+        nodes = setting.number("speculative_num_draft_tokens", least=2, default=depth + 1)
+        notes = () if algorithm == ALGORITHMS[0] else (OWN_HEADS,)
+        return Reading(served_tree(setting, depth, width, nodes), MATCHED_TREE.verifier, notes)
+
 
 class SglangAdaptive:
     """Lengths of chains by batch size."""
@@ -59,6 +75,24 @@ class SglangAdaptive:
             "STANDALONE; a batch size holds up to the next one",
         )
         return Export(as_json(config), choice.plan, notes)
+
+    def read(self, setting: Setting) -> Reading:
+        known = {}
+        for size in [name for name in setting.content if str(name).isdigit()]:
+            slot = setting.value(size)
+            steps = slot.get("candidate_steps") if isinstance(slot, dict) else None
+            if not isinstance(steps, list) or len(steps) != 1:
+                raise setting.error(
+                    f"{size}: got {slot!r:.60}, expected candidate_steps of one length: among "
+                    "several it chooses while it serves, which no plan says"
+                )
+            known[int(size)] = setting.whole(steps[0], f"{size}.candidate_steps", least=0)
+        sizes = [size for size in sorted(known) if size <= setting.batch_size]
+        if not sizes:
+            raise setting.error(
+                f"batch size {setting.batch_size}: no length for it, only for {sorted(known)}"
+            )
+        return Reading(chain_of(known[sizes[-1]]), MATCHED_CHAIN.verifier, (OWN_HEADS,))
 
 
 class SglangTimes:
@@ -77,6 +111,21 @@ class SglangTimes:
             f"{costs.batch_size}; read by the DSPARK algorithm only",
         )
         return Export(as_json(table), None, notes)
+
+
+def served_tree(setting: Setting, depth: int, width: int, num_nodes: int) -> TreeDrafting:
+    """The tree that these numbers mean: a chain, or one level of children.
+
+    Raises PlannerError for all others, whose nodes are chosen while they are drafted.
+    """
+    if width == 1:
+        return chain_of(depth)
+    if depth == 1:
+        return TreeDrafting(parents=[-1, *[0] * min(width, num_nodes - 1)])
+    raise setting.error(
+        f"top-k {width} on {depth} levels: the tree is chosen anew in every step among the "
+        "draft's likeliest, which no plan says; expected top-k 1, or one level"
+    )
 
 
 def least_width(tree: Tree) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..documents.tree import Tree
-from .notations import HEADS_NOTE, Schedule, as_yaml, one_length, ranges
+from .notations import HEADS_NOTE, Schedule, as_yaml, chain_of, one_length, ranges
+from .setting import OWN_HEADS, Reading, Setting
+from .sglang import served_tree
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, MATCHED_TREE
 
@@ -41,6 +43,9 @@ class TensorRT:
         }
         return Export(as_yaml({"speculative_config": config}), choice.plan, notes)
 
+    def read(self, setting: Setting) -> Reading:
+        return _read(setting)
+
 
 class TensorRTTree:
     """A tree chosen anew in every step among the likeliest: depth, width, nodes."""
@@ -63,6 +68,35 @@ class TensorRTTree:
             "anew in every step; a draft model of its own drafts chains there: export to trtllm",
         ]
         return Export(as_yaml({"speculative_config": config}), choice.plan, notes)
+
+    def read(self, setting: Setting) -> Reading:
+        return _read(setting)
+
+
+def _read(setting: Setting) -> Reading:
+    known = ("Draft_Target", "DraftTarget", "Eagle", "Eagle3", "MTP")
+    notes = (OWN_HEADS,) if setting.word("decoding_type", known=known) in known[2:] else ()
+    setting.word("use_rejection_sampling", known=(False,))
+    setting.skip("speculative_model(_dir)?")
+    most = setting.number("max_draft_len", "num_nextn_predict_layers", least=0)
+    if setting.word("use_dynamic_tree", known=(False, True)):
+        width = setting.number("dynamic_tree_max_topK")
+        total = setting.number("max_total_draft_tokens")
+        return Reading(served_tree(setting, most, width, total + 1), MATCHED_TREE.verifier, notes)
+    setting.skip("max_total_draft_tokens", "dynamic_tree_max_topK")
+    lengths = setting.value("draft_len_schedule") or {}
+    if not isinstance(lengths, dict):
+        raise setting.error(f"draft_len_schedule: got {lengths!r:.40}, expected lengths by size")
+    if lengths:
+        by_size = {
+            setting.size(size, "draft_len_schedule"): setting.whole(
+                tokens, f"draft_len_schedule.{size}", least=0
+            )
+            for size, tokens in lengths.items()
+        }
+        upper = min((size for size in by_size if size >= setting.batch_size), default=None)
+        most = 0 if upper is None else by_size[upper]
+    return Reading(chain_of(most), MATCHED_CHAIN.verifier, notes)
 
 
 def by_upper_bound(schedule: Schedule) -> dict[int, int]:

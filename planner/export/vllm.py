@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
-from ..policies import Drafting
-from .notations import as_json, one_length, ranges, rank_paths
+from ..documents.tree import Tree
+from ..policies import Drafting, TreeDrafting
+from .notations import as_json, chain_of, one_length, ranges, rank_paths, tree_of
+from .setting import OWN_HEADS, Reading, Setting
 from .task import Choice, Export, Task
 from .ways import DRAWN_CHAIN, MATCHED_CHAIN, UNIFORM_TREE, Way
 
@@ -42,6 +45,9 @@ class Vllm:
             notes.append(one_length(task.batch_size))
         return Export(as_json(config), choice.plan, notes)
 
+    def read(self, setting: Setting) -> Reading:
+        return _read(setting)
+
 
 class VllmTree:
     """A fixed tree, as versions up to 0.20.2 took it.
@@ -66,6 +72,9 @@ class VllmTree:
         )
         return Export(as_json(config), choice.plan, notes)
 
+    def read(self, setting: Setting) -> Reading:
+        return _read(setting)
+
 
 class Synthetic:
     """Our predicted acceptance, to be played by the engine instead of the models' own."""
@@ -81,6 +90,76 @@ class Synthetic:
             f"for llama.cpp: {flag} --spec-draft-n-max {choice.num_tokens} --spec-draft-p-min 0",
         )
         return Export(as_json(config), choice.plan, notes)
+
+    def read(self, setting: Setting) -> Reading:
+        return _read(setting)
+
+
+METHODS = ("draft_model", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator")
+"""Those that draft by model or heads; all but the first by heads."""
+
+
+def _read(setting: Setting) -> Reading:
+    method = setting.word("method", known=METHODS)
+    ways = {"greedy": MATCHED_CHAIN, "probabilistic": DRAWN_CHAIN}
+    way = ways[setting.word("draft_sample_method", known=list(ways))]
+    setting.word("rejection_sample_method", known=("standard", "synthetic"))
+    for name in ("enable_adaptive_verification", "parallel_drafting"):
+        setting.word(name, known=(False,))
+    setting.skip(
+        "model", "speculative_model", r"draft_(?!sample)\w+", r"synthetic_\w+", "quantization",
+        "(code_)?revision", "max_model_len", "enforce_eager", r"(attention|moe)_backend",
+    )  # fmt: skip
+    notes = [] if method == METHODS[0] else [OWN_HEADS]
+    given = setting.value("speculative_token_tree")
+    if given is not None:
+        tree = _tree(setting, given)
+        if not _drafted_as_written(tree):
+            notes.append(
+                "vLLM drafts as written only trees in which all nodes of a level have equally many "
+                "children"
+            )
+        setting.skip("num_speculative_tokens")
+        return Reading(TreeDrafting(parents=tree.parents.tolist()), MATCHED_TREE.verifier, notes)
+    return Reading(_length(setting), way.verifier, notes)
+
+
+def _length(setting: Setting) -> Drafting:
+    """The chain that it drafts in batches of the setting's size."""
+    most = setting.number("num_speculative_tokens")
+    lengths = setting.value("num_speculative_tokens_per_batch_size")
+    if lengths is None:
+        return chain_of(most)
+    name = "num_speculative_tokens_per_batch_size"
+    if not isinstance(lengths, list) or not all(
+        isinstance(each, list) and len(each) == 3 for each in lengths
+    ):
+        raise setting.error(f"{name}: got {lengths!r:.40}, expected [first, last, tokens] each")
+    by_first = {
+        setting.size(first, name): setting.whole(tokens, name, least=0)
+        for first, _, tokens in lengths
+    }
+    begun = [first for first in by_first if first <= setting.batch_size]
+    if not begun:
+        raise setting.error(f"{name}: batch size {setting.batch_size}: no length for it")
+    return chain_of(min(by_first[max(begun)], most))
+
+
+def _tree(setting: Setting, given: Any) -> Tree:
+    """The tree in a string of paths, or in a list of them."""
+    try:
+        paths = ast.literal_eval(given) if isinstance(given, str) else given
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
+        paths = None
+    if not isinstance(paths, list | tuple):
+        raise setting.error(f"speculative_token_tree: got {given!r:.40}, expected a list of paths")
+    return tree_of(paths)
+
+
+def _drafted_as_written(tree: Tree) -> bool:
+    """Have all nodes of each level equally many children?"""
+    levels = [tree.num_children[tree.depths == depth] for depth in range(tree.depth + 1)]
+    return all((level == level[0]).all() for level in levels)
 
 
 def drawn_at_temperature(task: Task) -> tuple[Way, ...]:
