@@ -113,14 +113,14 @@ def _read(setting: Setting) -> Reading:
     notes = [] if method == METHODS[0] else [OWN_HEADS]
     given = setting.value("speculative_token_tree")
     if given is not None:
-        tree = _tree(setting, given)
-        if not _drafted_as_written(tree):
+        drafting = TreeDrafting(parents=_tree(setting, given).parents.tolist())
+        if not UNIFORM_TREE.takes(drafting):
             notes.append(
                 "vLLM drafts as written only trees in which all nodes of a level have equally many "
                 "children"
             )
         setting.skip("num_speculative_tokens")
-        return Reading(TreeDrafting(parents=tree.parents.tolist()), MATCHED_TREE.verifier, notes)
+        return Reading(drafting, UNIFORM_TREE.verifier, notes)
     return Reading(_length(setting), way.verifier, notes)
 
 
@@ -154,12 +154,6 @@ def _tree(setting: Setting, given: Any) -> Tree:
     if not isinstance(paths, list | tuple):
         raise setting.error(f"speculative_token_tree: got {given!r:.40}, expected a list of paths")
     return tree_of(paths)
-
-
-def _drafted_as_written(tree: Tree) -> bool:
-    """Have all nodes of each level equally many children?"""
-    levels = [tree.num_children[tree.depths == depth] for depth in range(tree.depth + 1)]
-    return all((level == level[0]).all() for level in levels)
 
 
 def drawn_at_temperature(task: Task) -> tuple[Way, ...]:

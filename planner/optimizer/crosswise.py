@@ -30,13 +30,9 @@ class Crosswise:
     doing: Callable[[str], object]
 
     def graded(self, fixed: list[Candidate]) -> list[Candidate]:
-        """Candidates for all that the solvers propose.
-
-        The control is the fastest of the fixed trees that drafts and can be played.
-        """
+        """Candidates for all that the solvers propose."""
         texts = self.problem.texts
-        playable = [c for c in fixed if c.speculates and texts.hold(c.drafting)]
-        control = min(playable, key=order, default=None)
+        control = control_of(fixed, texts)
         whole, *halves = (self._proposed(part) for part in (texts, texts.half(0), texts.half(1)))
         found = []
         for key, drafting in whole.items():
@@ -56,3 +52,9 @@ class Crosswise:
             self.doing(f"growing trees, {self.verifier}, {name}")
             proposed |= {(name, key): each for key, each in solver.propose(problem).items()}
         return proposed
+
+
+def control_of(candidates: list[Candidate], texts: Replays) -> Candidate | None:
+    """The fastest of the fixed trees that drafts and can be played, if there is one."""
+    playable = [c for c in candidates if not c.grows and c.speculates and texts.hold(c.drafting)]
+    return min(playable, key=order, default=None)

@@ -49,7 +49,7 @@ def _why(best: Alternative, plan: Plan) -> str:
     return (
         f"{best.verifier} with {_shape(best)} is the fastest: {best.tokens_per_step} tokens per "
         f"step, in {_longer(best, plan):.2f} times the time of one token alone: speedup "
-        f"{best.speedup} against not speculating{_verdict(best.speedup)}."
+        f"{best.speedup} against not speculating{verdict(best.speedup)}."
     )
 
 
@@ -58,7 +58,7 @@ def _in_vain(other: Alternative, plan: Plan) -> str:
     return (
         f"The best {what}, {other.verifier} with {_shape(other)}, emits "
         f"{other.tokens_per_step} tokens per step, but in {_longer(other, plan):.2f} times the "
-        f"time of one token alone: speedup {other.speedup}{_verdict(other.speedup)}."
+        f"time of one token alone: speedup {other.speedup}{verdict(other.speedup)}."
     )
 
 
@@ -91,9 +91,9 @@ def _against_others(best: Alternative, others: list[Alternative]) -> list[str]:
 def _against(other: Alternative, ratio: Comparison, name: str) -> str:
     return (
         f"Against {name} ({_shape(other)}) it emits "
-        f"{_change(ratio.tokens_per_step, 'more tokens', 'fewer tokens', 'as many tokens')} per "
-        f"step, and the step takes {_change(ratio.step_ms, 'longer', 'less', 'as long')}: "
-        f"{_change(ratio.speed, 'faster', 'slower', 'equally fast')}{_verdict(ratio.speed)}."
+        f"{change(ratio.tokens_per_step, 'more tokens', 'fewer tokens', 'as many tokens')} per "
+        f"step, and the step takes {change(ratio.step_ms, 'longer', 'less', 'as long')}: "
+        f"{change(ratio.speed, 'faster', 'slower', 'equally fast')}{verdict(ratio.speed)}."
     )
 
 
@@ -126,8 +126,8 @@ def _shape(one: Alternative) -> str:
     return f"{one.solver}'s tree of {one.nodes:.0f} nodes, depth {one.depth:.0f}"
 
 
-def _change(ratio: Estimate, more: str, less: str, same: str) -> str:
-    """1.2 % more [-0.3, +2.7]"""
+def change(ratio: Estimate, more: str, less: str, same: str) -> str:
+    """A ratio as more or less than 1, with its interval: 1.2 % more [-0.3, +2.7]"""
     change, low, high = (bound - 1 for bound in (ratio.value, ratio.low, ratio.high))
     if max(abs(low), abs(high)) < 0.0005:
         return same
@@ -135,5 +135,6 @@ def _change(ratio: Estimate, more: str, less: str, same: str) -> str:
     return f"{percent(abs(change))} {more if change >= 0 else less} {span}"
 
 
-def _verdict(ratio: Estimate) -> str:
+def verdict(ratio: Estimate) -> str:
+    """A warning where the ratio could as well be 1."""
     return ", within the noise" if ratio.low <= 1 <= ratio.high else ""

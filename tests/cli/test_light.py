@@ -78,7 +78,7 @@ def test_public_names_are_imported_when_they_are_asked_for():
 
 def test_solve_show_and_export_need_no_extra(tmp_path):
     """From a recorded profile to a plan and to an engine's settings, all extras missing."""
-    profile, plan = DATA / "profile.json", tmp_path / "plan.json"
+    profile, plan, told = DATA / "profile.json", tmp_path / "plan.json", tmp_path / "told.json"
     solve = ["solve", profile, "--solver", "sequoia", "--verifier", "rrs", "-o", plan]
     for arguments in (
         solve,
@@ -87,6 +87,9 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
         ["show", DATA / "report.json"],
         ["export", plan, "--to", "vllm", "--profile", profile],
         ["export", "--help"],
+        ["import", "--from", "vllm", '{"num_speculative_tokens": 3}', "-o", told],
+        ["import", "--help"],
+        ["compare", told, "--profile", profile, "--solver", "chain"],
     ):
         result = planner(arguments, without=HEAVY)
         assert result.returncode == 0, (arguments, result.stderr)

@@ -1,0 +1,50 @@
+"""The text on given plans beside what would be chosen: a table and a sentence on each."""
+
+from __future__ import annotations
+
+from ..documents.engine import EngineFacts
+from ..optimizer.given import Standing
+from .ranking_text import change, verdict
+from .tables import Shown, table
+from .words import engine_words
+
+CHOSEN = "what solve would choose"
+ALONE = "not to speculate"
+OWN_TIMES = "of this runtime; an engine's differ (planner profile --engine measures them)"
+
+
+def comparison(standings: list[Standing], engine: EngineFacts | None = None) -> list[Shown]:
+    """All of them, the fastest first, and how good each given one is.
+
+    engine  whose times they are graded by; None: this runtime's
+    """
+    headings = ["plan", "what it drafts", "verifier", "tokens per step", "step, ms", "speedup"]
+    rows = table("", headings, map(_row, standings), num_left=3)
+    best = standings[0]
+    lines = [_sentence(each, best) for each in standings if each.name is not None]
+    whose = f"of {engine_words(engine)}" if engine else OWN_TIMES
+    return [rows, "\n".join([*lines, f"Times are those {whose}."])]
+
+
+def name_of(standing: Standing) -> str:
+    """The file of a given plan; what the other is."""
+    return standing.name or (CHOSEN if standing.is_chosen else ALONE)
+
+
+def _row(standing: Standing) -> list[str]:
+    one = standing.candidate
+    what = [one.drafting.words(), one.verifier] if one.speculates else ["nothing", ""]
+    times = [str(one.tokens_per_step), f"{one.step_ms.value:.2f}", str(one.speedup)]
+    return [name_of(standing), *what, *times]
+
+
+def _sentence(standing: Standing, best: Standing) -> str:
+    one, against = standing.candidate, standing.against_best
+    worth = f"speedup {one.speedup} against not speculating{verdict(one.speedup)}"
+    if not one.speculates:
+        worth = "does not speculate"
+    if against is None:
+        equal = ", and what solve would choose" if standing.is_chosen else ""
+        return f"{standing.name}: {worth}; the fastest of these{equal}."
+    speed = change(against.speed, "faster", "slower", "equally fast")
+    return f"{standing.name}: {worth}; beside {name_of(best)}, {speed}{verdict(against.speed)}."
