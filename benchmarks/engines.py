@@ -24,6 +24,7 @@ from engines.checking import check
 from engines.engine_costs import Turns
 from engines.measuring import measure_engine_profile
 from planner import Profile
+from planner.documents.estimate import Estimate
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
 from planner.plans.check import Check
@@ -46,17 +47,18 @@ ROOM = 512
 
 @dataclass(frozen=True)
 class EngineRow:
-    """One plan in one engine; speedups are multiples of plain decoding, measured in turns."""
+    """One plan in one engine; speedups are multiples of plain decoding, measured in turns;
+    of three numbers the last two are the 95 % interval."""
 
     engine: str
     version: str
     shape: str
     temperature: float
     setting: str
-    predicted_tokens: tuple[float, float, float]
-    measured_tokens: tuple[float, float, float]
-    predicted_speedup: tuple[float, float, float]
-    measured_speedup: tuple[float, float, float]
+    predicted_tokens: list[float]
+    measured_tokens: list[float]
+    predicted_speedup: list[float]
+    measured_speedup: list[float]
     cpu_speedup: float | None
     num_tried: int
     best_setting: str
@@ -116,8 +118,8 @@ def row_of(found: Check, shape: str) -> EngineRow:
     )
 
 
-def _three(estimate) -> tuple[float, float, float]:
-    return estimate.value, estimate.low, estimate.high
+def _three(estimate: Estimate) -> list[float]:
+    return [estimate.value, estimate.low, estimate.high]
 
 
 def table(rows: Sequence[EngineRow]) -> str:

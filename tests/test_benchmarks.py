@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from benchmarks import (
     decoding,
+    engines,
     growing,
     growing_table,
     growing_times,
@@ -28,6 +29,7 @@ from planner.policies import ThresholdDrafting, TreeDrafting
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
 TABLES = {
+    ("engines", "engines.md"): (engines.EngineRow, engines.table),
     ("growing", "growing.md"): (growing_table.GrowingRow, growing_table.table),
     ("growing-details", "growing-details.md"): (growing_table.GrowingRow, growing_table.details),
     ("knobs", "knobs.md"): (knobs.KnobsRow, knobs.table),
