@@ -6,11 +6,13 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
+from threading import current_thread, main_thread
 from time import monotonic, sleep
 
 from planner.documents.document import PlannerError
@@ -47,7 +49,7 @@ def served(
     not after `patience_s`.
     """
     name = Path(command[0]).name
-    with tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryFile() as log, _leaving_nothing():
         try:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -71,6 +73,19 @@ def served(
             yield process.pid
         finally:
             _end(process)
+
+
+@contextmanager
+def _leaving_nothing() -> Iterator[None]:
+    """A SIGTERM becomes an exception, as Ctrl-C does, so that what was started is ended too."""
+    if current_thread() is not main_thread():  # where signals cannot be handled
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

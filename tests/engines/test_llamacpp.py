@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +73,27 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
         assert rest == pytest.approx([standin.REST_MS] * 7, abs=1e-3)
 
 
+def test_a_benchmark_that_met_a_slower_machine_changes_no_step(engine: LlamaServer) -> None:
+    few = replace(engine, files=replace(engine.files, most_tokens=7))
+    turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
+    passes = time_passes(few, turns, 4)
+    with few.running(None) as plain:
+        steps = {
+            length: time_steps(few, plain, length, turns=turns, samplings=[GREEDY])
+            for length in lengths(few.facts, every=False)
+        }
+    slow = {name: 1.6 * times for name, times in passes.items()}
+    for taken in (passes, slow):
+        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps)
+        times = costs.overhead["topk"]
+        for count, rest in zip(times.counts, times.median_ms, strict=True):
+            drafting = max(count - 1, 1) * costs.draft.median_ms[0]
+            step = costs.verify.median_ms[count - 1] + drafting + rest
+            whole = max(count - 1, 1) * (standin.DRAFT_MS + standin.CHOOSING_MS)
+            expected = standin.pass_ms(count) + whole + standin.REST_MS
+            assert step == pytest.approx(expected, rel=0.02)
+
+
 def test_a_staircase_is_timed_at_every_size(engine: LlamaServer) -> None:
     times = engine.passes(range(1, 13), context=8, repeats=4).target
     assert times[9][0] < times[8][0]
@@ -102,6 +125,23 @@ def test_a_server_that_never_is_ready_is_ended(tmp_path: Path) -> None:
         served(command, lambda: False, patience_s=1.0),
     ):
         pass
+    assert running(tmp_path) == ""
+
+
+def test_whoever_is_terminated_leaves_no_server_behind(tmp_path: Path) -> None:
+    folder = standin.installed(tmp_path)
+    command = [str(folder / "llama-server"), "-m", str(folder / "target.gguf")]
+    code = (
+        "from engines.process import served\n"
+        f"with served({command!r}, lambda: True):\n"
+        "    print('ready', flush=True)\n    import time; time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdout is not None
+        assert held.stdout.readline() == "ready\n"
+        assert running(tmp_path) != ""
+        held.terminate()
+        assert held.wait(30) == 128 + signal.SIGTERM
     assert running(tmp_path) == ""
 
 
