@@ -53,7 +53,7 @@ class Steps:
 
     steps: ByPrompt
     passes: ByPrompt
-    """Of the draft."""
+    """Passes of the draft."""
     nodes: ByPrompt
     """Verified, roots included."""
 

@@ -4,7 +4,7 @@
 
 DIR holds the embedded pair in each engine's own format: `target25M.gguf` and `draft.gguf` for
 llama.cpp, the folders `target25M.ov` and `draft.ov` for OpenVINO, and the folders `target25M` and
-`draft` that they were made from (docs/engines.md says how).  For each engine and size there is one
+`draft` that they were made from, as transformers saves them.  For each engine and size there is one
 profile, of the profiling prompts; for each temperature one plan, which is decoded with in turns
 with plain decoding and with every setting of a grid, on evaluation prompts.  One thread.
 """

@@ -25,7 +25,7 @@ class StepTime:
     """One step."""
 
     passes: int
-    """Of the draft."""
+    """Passes of the draft."""
     nodes: int
     """Verified, root included."""
     ms: float

@@ -31,5 +31,5 @@ PROGRAMS: dict[str, Callable[[Files, int], Program]] = {
     "vllm": VllmServer,
     "sglang": SglangServer,
 }
-"""By the names that `planner export --to` has for them: made of its files, and of the number of
-tokens that it has to make room for."""
+"""Engines by the names that `planner export --to` has for them, made of their files and of the
+number of tokens that they have to make room for."""

@@ -24,7 +24,7 @@ from .program import Answer, Program
 NUM_GREEDY = 8
 """Texts that are compared with those of plain decoding, where the plan itself is not greedy."""
 CLOSE = 0.1
-"""Between a confidence and those tried beside it."""
+"""The distance between a confidence and those tried beside it."""
 
 
 def check(
@@ -71,7 +71,7 @@ def check(
         plan=plan,
         plan_sha256=plan.fingerprint(),
         engine=engine.facts,
-        machine=describe_machine(torch.device("cpu")),
+        machine=describe_machine(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
         seed=turns.seed,
         num_prompts=len(turns.prompts),
         num_tokens=turns.num_tokens,

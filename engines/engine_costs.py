@@ -8,7 +8,7 @@ over k + 1 tokens, `draft` one of the draft over one token, `overhead` all the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,9 +49,7 @@ class Turns:
         """Tokens in the cache on average."""
         return int(np.mean([len(prompt) for prompt in self.prompts])) + self.num_tokens // 2
 
-    def decoded(
-        self, running: Mapping[str, Running], *, done: Callable[[], object] = lambda: None
-    ) -> dict[str, list[Answer]]:
+    def decoded(self, running: Mapping[str, Running]) -> dict[str, list[Answer]]:
         """Every prompt by every one that runs, in an order of its own for each prompt."""
         rng = np.random.default_rng(self.seed)
         names = list(running)
@@ -63,7 +61,6 @@ class Turns:
                     prompt, self.sampling, num_tokens=self.num_tokens, seed=self.seed + number
                 )
                 found[name].append(answer)
-            done()
         return found
 
 

@@ -20,7 +20,7 @@ from planner.export.llamacpp import flags_of
 from planner.policies import ConfidentDrafting, Drafting
 
 from .asking import asked, is_healthy
-from .process import cpu_ms, free_port, program, served
+from .process import cpu_ms, free_port, leaving_nothing, program, served
 from .program import Answer, Files, PassTimes
 
 LOOKED_AT = Sampling(temperature=1.0, top_k=10)
@@ -99,7 +99,8 @@ class LlamaServer:
         command = [self._program("llama-bench"), "-m", model, "-n", "0", "-d", str(context)]
         command += ["-p", ",".join(map(str, sizes)), "-r", str(repeats), "-o", "json"]
         command += [*self._threads("-t"), *_for_bench(self.files.options)]
-        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+        with leaving_nothing():
+            done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
         try:
             rows = json.loads(done.stdout)
             return {row["n_prompt"]: [ns / 1e6 for ns in row["samples_ns"]] for row in rows}

@@ -21,6 +21,7 @@ from profiler.journal import Journal, Piece, identity_of, measured_by
 from profiler.measure import Progress
 from profiler.profile_settings import Settings, fitted
 from profiler.recording import Recording, Width, record_replays, replay_entry
+from profiler.target_texts import check_prompts
 from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
@@ -49,7 +50,10 @@ def measure_engine_profile(
 
     See `measure_profile`.  Raises PlannerError also where the engine fails.
     """
+    if not prompts or not settings.samplings:
+        raise PlannerError("prompts, temperatures: expected at least one of each")
     extent, facts = fitted(settings, pair, max(map(len, prompts))), engine.facts
+    check_prompts(prompts, pair, extent.num_tokens)
     if facts.greedy_only and not all(each.is_greedy for each in settings.samplings):
         raise PlannerError(
             f"temperature: got {max(each.temperature for each in settings.samplings):g}, expected "

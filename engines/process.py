@@ -49,7 +49,7 @@ def served(
     not after `patience_s`.
     """
     name = Path(command[0]).name
-    with tempfile.TemporaryFile() as log, _leaving_nothing():
+    with tempfile.TemporaryFile() as log, leaving_nothing():
         try:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -76,7 +76,7 @@ def served(
 
 
 @contextmanager
-def _leaving_nothing() -> Iterator[None]:
+def leaving_nothing() -> Iterator[None]:
     """A SIGTERM becomes an exception, as Ctrl-C does, so that what was started is ended too."""
     if current_thread() is not main_thread():  # where signals cannot be handled
         yield

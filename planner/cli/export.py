@@ -59,7 +59,7 @@ def command(
 
 
 def _profile_beside(plan: Plan, path: Path) -> Path | None:
-    """Where the profile lies that the plan was made from, if it is in the plan's folder."""
+    """The path of the profile that the plan was made from, if it is in the plan's folder."""
     from ..documents.document import PlannerError, read_json
     from ..documents.profile import Profile
 

@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 from ..documents.document import PlannerError
 
 _DIGITS = 9
-"""Behind the point: nanoseconds."""
+"""Digits behind the point: nanoseconds."""
 
 
 class Pass(NamedTuple):
@@ -39,10 +39,10 @@ class AdditiveTimes:
     bias_seconds: float
     bs_probes: list[int]
     alpha_seconds: list[float]
-    """By number of requests."""
+    """Seconds by number of requests."""
     m_probes: list[int]
     theta_seconds: list[float]
-    """By number of tokens."""
+    """Seconds by number of tokens."""
 
     def seconds(self, num_requests: int, num_tokens: int) -> float:
         """A pass over so many tokens of so many requests."""

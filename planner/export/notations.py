@@ -29,7 +29,7 @@ def one_length(batch_size: int) -> str:
 
 
 def as_json(content: Mapping[str, Any] | Sequence[Any]) -> str:
-    """On one line, so that it can stand in a shell's quotes, without settings that are None."""
+    """JSON on one line, for a shell's quotes, without settings that are None."""
     filled = _filled(content) if isinstance(content, Mapping) else content
     return json.dumps(filled) + "\n"
 

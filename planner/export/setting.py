@@ -20,9 +20,9 @@ MOST_TOKENS = 1000
 MOST_BATCHED = 10**6
 """Requests at once; likewise."""
 ABOUT_SPECULATION = ("spec", "draft", "assist", "lookup")
-"""What the name of a value holds that must not be ignored."""
+"""Parts of the names of values that must not be ignored."""
 SECTION = "speculative_config"
-"""Where vLLM and TensorRT-LLM keep what is about speculation, in the midst of other settings."""
+"""The key under which vLLM and TensorRT-LLM keep what is about speculation."""
 
 OWN_HEADS = (
     "for heads, which have an acceptance and passes of their own: a profile of another draft model "
@@ -37,7 +37,7 @@ class Reading:
     drafting: Drafting
     verifier: str
     notes: Sequence[str] = ()
-    """What is different in the engine, or not known."""
+    """Notes on what is different in the engine, or not known."""
 
 
 @dataclass

@@ -26,10 +26,10 @@ class Export:
     content: str
     """The file, as the engine reads it, or flags for its command line."""
     plan: Plan | None
-    """What the engine will do, as a plan of ours; with a prediction where one can be made.  None
+    """The engine's own doing, as a plan of ours; with a prediction where one can be made.  None
     where nothing was planned."""
     notes: Sequence[str] = ()
-    """What the file cannot say, and what one has to know to use it."""
+    """Facts that the file cannot say, and that one has to know to use it."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Task:
     engine: str
     plan: Plan
     profile: Profile | None = None
-    """What the plan was made from, if it is at hand: what the engine cannot do is planned anew."""
+    """The source of the plan, if it is at hand: what the engine cannot do is planned anew."""
     draft: str | None = None
-    """What the engine is to call the draft model; None: as the plan does."""
+    """The name that the engine is to have for the draft model; None: as the plan does."""
 
     @property
     def is_measured(self) -> bool:

@@ -21,7 +21,7 @@ class Way:
     solver: str
     kind: type[Drafting]
     most_children: int | None = None
-    """Of a node; None: any number."""
+    """Children of a node, at most; None: any number."""
     width: Callable[[Tree], int] | None = None
     """How many nodes each draft pass below the root expands, where that is not up to the tree."""
     is_uniform: bool = False

@@ -24,7 +24,7 @@ which makes an eighth, every 8th from the fifth, which makes a quarter of them; 
 LEAST_KEPT = 8
 """Settings, even where that is more than half of them."""
 LEAST_TEXTS = 32
-"""Where there are fewer, all settings are played on all."""
+"""The fewest texts to be parted: where there are fewer, all settings are played on all."""
 
 
 @dataclass(frozen=True)

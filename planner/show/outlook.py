@@ -93,7 +93,7 @@ def _with_error(estimate: Estimate, num_prompts: int) -> str:
 
 
 def _by_children(profile: Profile, sampling: Sampling, entries: list[Acceptance]) -> Shown:
-    """With the bounds below the verifiers that they are bounds of."""
+    """Rows with the bounds below the verifiers that they are bounds of."""
     most = max(entry.num_ranks for entry in entries)
     counts = [count for count in _CHILDREN_SHOWN if count <= most]
     rows = []

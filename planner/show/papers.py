@@ -42,7 +42,7 @@ REFERENCE = np.array([
     [0.8056, 0.8116, 0.9000, 0.9115, 0.8451],
     [0.6331, 0.6423, 0.6901, 0.7040, 0.6266],
 ])  # fmt: skip
-"""By row and method: the mean over 10,000 other pairs than ours."""
+"""Acceptance by row and method: the mean over 10,000 other pairs than ours."""
 
 PRINTED = np.array([
     [0.6273, 0.7120, 0.6380, 0.7345, 0.7402],
@@ -52,7 +52,7 @@ PRINTED = np.array([
     [0.8090, 0.8122, 0.9037, 0.9150, 0.8500],
     [0.6456, 0.6593, 0.7052, 0.7206, 0.6403],
 ])  # fmt: skip
-"""As printed in the paper: the mean over 100."""
+"""The same as printed in the paper: the mean over 100."""
 
 DEMO_ACCEPTANCE = np.array([
     423, 72, 38, 15, 13, 10, 3, 2, 8, 3, 5, 3, 4, 2, 1, 2, 1, 2, 0, 2, 2, 2, 0, 1, 0, 1, 0, 0, 0,
@@ -122,7 +122,7 @@ class ShapeGrowth:
     shape: str
     bound: float
     tokens: list[float]
-    """By number of nodes, as in SIZES."""
+    """Tokens by number of nodes, as in SIZES."""
 
     @property
     def agrees(self) -> bool:

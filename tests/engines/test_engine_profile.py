@@ -69,6 +69,13 @@ def test_the_profile_says_whose_times_it_holds(profile, tmp_path: Path) -> None:
     assert "llamacpp" in render(again)
 
 
+@pytest.mark.parametrize("prompts", [[], [[]], [[99]]])
+def test_prompts_that_cannot_be_continued_are_refused(pair: Pair, engine, prompts) -> None:
+    settings = Settings(samplings=(GREEDY,), num_tokens=8)
+    with pytest.raises(PlannerError, match="prompts"):
+        measure_engine_profile(pair, prompts, settings, engine=engine)
+
+
 def test_files_of_another_model_are_refused(pair: Pair, tmp_path: Path) -> None:
     other = serving(tmp_path, [11] * 12)
     settings = Settings(samplings=(GREEDY,), num_tokens=8)
