@@ -2,11 +2,10 @@
 
     python -m benchmarks.engines --files DIR [--engine-path DIR] [-o FILE] [--page FILE]
 
-DIR holds the embedded pair in each engine's own format: `target25M.gguf` and `draft.gguf` for
-llama.cpp, the folders `target25M.ov` and `draft.ov` for OpenVINO, and the folders `target25M` and
-`draft` that they were made from, as transformers saves them.  For each engine and size there is one
-profile, of the profiling prompts; for each temperature one plan, which is decoded with in turns
-with plain decoding and with every setting of a grid, on evaluation prompts.  One thread.
+DIR is what `benchmarks.engine_files` makes: the embedded pair in each engine's own format.  For each
+engine and size there is one profile, of the profiling prompts; for each temperature one plan.  It
+is decoded with in turns with plain decoding on evaluation prompts, for what it promised; and again,
+on fewer of them, in turns with every setting of a grid, for what it may have missed.  One thread.
 """
 
 from __future__ import annotations
@@ -37,9 +36,11 @@ from .outputs import folder_beside, markdown, parser_of, publish
 
 SUFFIXES = {"llamacpp": ".gguf", "openvino": ".ov", "hf": ""}
 OPTIONS = {"llamacpp": ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup")}
+SURE = (0.0, 0.2, 0.4, 0.6)
 GRID = {
-    "llamacpp": list(product((1, 2, 3, 4, 6), (0.0, 0.2, 0.4, 0.6))),
+    "llamacpp": list(product((1, 2, 3, 4, 6), SURE)),
     "openvino": [(length, 0.0) for length in range(1, 17)],
+    "hf": list(product((1, 2, 3, 5, 8), SURE)),
 }
 """Lengths and confidences that are tried beside the plan's."""
 ROOM = 512
@@ -48,7 +49,11 @@ ROOM = 512
 @dataclass(frozen=True)
 class EngineRow:
     """One plan in one engine; speedups are multiples of plain decoding, measured in turns;
-    of three numbers the last two are the 95 % interval."""
+    of three numbers the last two are the 95 % interval.
+
+    measured_  on all prompts, in turns with plain decoding alone
+    tried_, best_  on fewer, in turns with the grid: the plan, and the fastest of all settings
+    """
 
     engine: str
     version: str
@@ -60,11 +65,14 @@ class EngineRow:
     predicted_speedup: list[float]
     measured_speedup: list[float]
     cpu_speedup: float | None
-    num_tried: int
-    best_setting: str
-    best_speedup: float
+    num_prompts: int
     num_same: int
     num_greedy: int
+    num_tried: int
+    num_tried_prompts: int
+    tried_speedup: float
+    best_setting: str
+    best_speedup: float
 
 
 def program(engine: str, shape: str, arguments: Namespace) -> Program:
@@ -87,15 +95,19 @@ def profiled(engine: Program, shape: str, arguments: Namespace, path: Path) -> P
             for name in (f"target{shape}", "draft")
         )
         temperatures = [0.0] if engine.facts.greedy_only else [0.0, 0.6]
-        settings = Settings(samplings=tuple(Sampling(temperature=each) for each in temperatures))
-        prompts = load_prompts("profile")
+        settings = Settings(
+            samplings=tuple(Sampling(temperature=each) for each in temperatures),
+            num_tokens=arguments.num_tokens,
+        )
+        prompts = load_prompts("profile", arguments.num_profiled)
         measure_engine_profile(
             Pair(target, draft), prompts, settings, engine=engine, output=path
         ).save(path)
     return Profile.load(path)
 
 
-def row_of(found: Check, shape: str) -> EngineRow:
+def row_of(found: Check, among: Check, shape: str) -> EngineRow:
+    """The row of a plan that was checked alone, and among all settings of a grid."""
     run, promise = found.planned, found.plan.predicted
     assert promise is not None
     known = run.cpu_ms_per_token and found.plain.cpu_ms_per_token
@@ -110,11 +122,14 @@ def row_of(found: Check, shape: str) -> EngineRow:
         predicted_speedup=_three(promise.speedup),
         measured_speedup=_three(run.speedup),
         cpu_speedup=found.plain.cpu_ms_per_token / run.cpu_ms_per_token if known else None,
-        num_tried=len(found.runs) - 2,
-        best_setting=found.best.setting,
-        best_speedup=found.best.speedup.value,
+        num_prompts=found.num_prompts,
         num_same=run.num_same or 0,
         num_greedy=found.num_greedy,
+        num_tried=len(among.runs) - 2,
+        num_tried_prompts=among.num_prompts,
+        tried_speedup=among.planned.speedup.value,
+        best_setting=among.best.setting,
+        best_speedup=among.best.speedup.value,
     )
 
 
@@ -138,7 +153,7 @@ def table(rows: Sequence[EngineRow]) -> str:
             )
         )
         cpu = "–" if row.cpu_speedup is None else f"{row.cpu_speedup:.2f}"
-        ahead = row.best_speedup / row.measured_speedup[0] - 1
+        ahead = row.best_speedup / row.tried_speedup - 1
         best = f"{row.best_setting}: {row.best_speedup:.2f} ({ahead:+.1%}, of {row.num_tried})"
         lines.append(
             [
@@ -151,32 +166,43 @@ def table(rows: Sequence[EngineRow]) -> str:
 
 def main() -> None:
     counts = {
-        "num-prompts": (20, "evaluation prompts"),
-        "num-tokens": (96, "tokens of every continuation"),
+        "num-profiled": (256, "profiling prompts that acceptance is measured on"),
+        "num-prompts": (256, "evaluation prompts for what a plan promised"),
+        "num-tried": (32, "the first so many of them for the grid"),
+        "num-tokens": (128, "tokens of every continuation"),
     }
     parser = parser_of(__doc__ or "", counts)
     parser.add_argument("--files", type=Path, required=True)
     parser.add_argument("--engine-path", help="folder of llama-server and llama-bench")
-    parser.add_argument("--engines", nargs="+", default=list(GRID), choices=list(GRID))
+    parser.add_argument(
+        "--engines", nargs="+", default=["llamacpp", "openvino"], choices=list(GRID)
+    )
     parser.add_argument("--shapes", nargs="+", default=["25M", "100M"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
-    prompts = load_prompts("evaluation")[: arguments.num_prompts]
+    prompts = load_prompts("evaluation", arguments.num_prompts)
     with folder_beside(arguments.output) as folder:
         for shape, name in product(arguments.shapes, arguments.engines):
             engine = program(name, shape, arguments)
             profile = profiled(engine, shape, arguments, folder / f"{name}-{shape}.json")
-            others: list[Drafting] = [
+            grid: list[Drafting] = [
                 ConfidentDrafting(max_depth=length, confidence=sure) for length, sure in GRID[name]
             ]
             for sampling in dict.fromkeys(entry.sampling for entry in profile.acceptance):
-                path = folder / f"{name}-{shape}-{sampling.temperature:g}.check.json"
-                if not path.exists():
-                    plan = solve(profile, temperature=sampling.temperature)
-                    turns = Turns(prompts, sampling, arguments.num_tokens, seed=0)
-                    check(engine, plan, turns, others=others).save(path)
-                rows.append(row_of(Check.load(path), shape))
+                plan = solve(profile, temperature=sampling.temperature)
+                stem = f"{name}-{shape}-{sampling.temperature:g}"
+                found = []
+                for kind, others, count in (
+                    ("alone", [], arguments.num_prompts),
+                    ("grid", grid, arguments.num_tried),
+                ):
+                    path = folder / f"{stem}-{kind}.check.json"
+                    if not path.exists():
+                        turns = Turns(prompts[:count], sampling, arguments.num_tokens, seed=0)
+                        check(engine, plan, turns, others=others).save(path)
+                    found.append(Check.load(path))
+                rows.append(row_of(*found, shape))
                 print(table(rows[-1:]), flush=True)
     publish(rows, table(rows), "engines", arguments.output, arguments.page)
 

@@ -1,0 +1,79 @@
+"""The embedded pair in the formats that engines read, for `benchmarks.engines` and docs/engines.md.
+
+    python -m benchmarks.engine_files -o DIR [--shapes 25M …] [--llama-source DIR] [--optimum FILE]
+
+Folders as transformers saves them; GGUF files where llama.cpp's source is given, by its own
+converter (which needs the package sentencepiece); folders for OpenVINO where the program
+`optimum-cli` is given.  What is there already is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from planner.cli.models import load_named
+from planner.documents.document import PlannerError
+from runtime.embedded import pair_paths
+
+CONVERTER = """
+import runpy, sys
+source = sys.argv.pop(1)
+sys.path[:0] = [source, source + "/gguf-py"]
+from conversion import base
+for kind in vars(base).values():
+    if isinstance(kind, type) and hasattr(kind, "get_vocab_base_pre"):
+        kind.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
+runpy.run_path(source + "/convert_hf_to_gguf.py", run_name="__main__")
+"""
+"""llama.cpp's converter knows tokenizers by a hash, and does not know ours, whose words are split as
+GPT-2's are.  Engines are asked with token ids here, so that no text depends on it."""
+
+
+def save_folder(name: str, folder: Path) -> None:
+    """The embedded model called `name` as transformers saves it, its tokenizer beside it."""
+    model = load_named(name, device="cpu", dtype="float32", attention="sdpa")
+    model.module.save_pretrained(folder)
+    for file in pair_paths()[0].glob("tokenizer*"):
+        shutil.copy(file, folder)
+
+
+def made(command: list[str], result: Path) -> None:
+    """`result`, by a command of somebody else's.  Raises PlannerError with its last words."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode or not result.exists():
+        last = ((done.stderr + done.stdout).strip().splitlines() or ["it printed nothing"])[-1]
+        raise PlannerError(f"{result}: could not be made by {' '.join(command[-6:])}: {last[:300]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--shapes", nargs="+", default=["25M"], help="of the target, inflated")
+    parser.add_argument("--llama-source", type=Path, help="folder of convert_hf_to_gguf.py")
+    parser.add_argument("--optimum", help="the program optimum-cli")
+    arguments = parser.parse_args()
+    names = {f"target{shape}": f"embedded/target@{shape}" for shape in arguments.shapes}
+    for stem, name in (names | {"draft": "embedded/draft"}).items():
+        folder = arguments.output / stem
+        gguf, openvino = folder.with_name(f"{stem}.gguf"), folder.with_name(f"{stem}.ov")
+        if not folder.exists():
+            save_folder(name, folder)
+        if arguments.llama_source and not gguf.exists():
+            source = str(arguments.llama_source.resolve())
+            words = [str(folder), "--outfile", str(gguf), "--outtype", "f32"]
+            made([sys.executable, "-c", CONVERTER, source, *words], gguf)
+        if arguments.optimum and not openvino.exists():
+            words = ["--task", "text-generation-with-past", "--weight-format", "fp32"]
+            command = [arguments.optimum, "export", "openvino", "--model", str(folder), *words]
+            made([*command, str(openvino)], openvino / "openvino_model.xml")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PlannerError as error:
+        sys.exit(f"error: {error}")
