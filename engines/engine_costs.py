@@ -27,6 +27,8 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 LEAST_MS = 1e-4
 NEVER = 0.99
 """A confidence that a draft has hardly ever."""
+LEAST_SHARE, MOST_SHARE = 0.7, 1.1
+"""Share of a step without a draft that its pass takes; the rest is sampling and the answer."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
 
@@ -105,6 +107,22 @@ def time_steps(
             drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
             rows["length"].append([each or length for each in drafted])
     return {name: np.array(each) for name, each in rows.items()}
+
+
+def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
+    """A line on how the benchmark's times and those of the engine's steps agree; empty where there
+    is no benchmark.  A step without a draft is a pass over one token and little else."""
+    if not passes["target"].size:
+        return ""
+    once = float(np.median(passes["target"][:, 0]))
+    step = float(np.median([piece["plain"] for piece in steps.values()]))
+    line = f"one token takes {once:.3g} ms in the benchmark and {step:.3g} ms in a step"
+    if LEAST_SHARE <= once / step <= MOST_SHARE:
+        return line
+    return (
+        f"{line}, expected {LEAST_SHARE:.0%} to {MOST_SHARE:.0%} of it: the machine was not equally "
+        "fast in both; profile again while nothing else runs"
+    )
 
 
 def engine_costs(

@@ -26,7 +26,7 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
 
-from .engine_costs import Turns, engine_costs, lengths, time_passes, time_steps
+from .engine_costs import Turns, engine_costs, lengths, time_passes, time_steps, two_clocks
 from .program import Program, Running
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
@@ -96,6 +96,8 @@ def measure_engine_profile(
                 length: progress.piece(f"steps-{length}", partial(timed, length))
                 for length in sizes
             }
+    if line := two_clocks(passes, steps):
+        report_line(line)
     acceptance: list[Acceptance] = []
     replays: list[Replay] = []
     arrays: Piece = {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from engines import Files, LlamaServer
 from engines.checking import check, neighbouring
-from engines.engine_costs import Turns
+from engines.engine_costs import Turns, two_clocks
 from engines.measuring import measure_engine_profile
 from planner import PlannerError, load
 from planner.documents.sampling import Sampling
@@ -67,6 +68,15 @@ def test_the_profile_says_whose_times_it_holds(profile, tmp_path: Path) -> None:
     assert {entry.verifier for entry in again.acceptance} == {"topk"}
     assert {entry.verifier for entry in again.replays} == {"topk"}
     assert "llamacpp" in render(again)
+
+
+@pytest.mark.parametrize(("once", "is_said"), [(2.0, True), (3.6, False), (5.0, True)])
+def test_the_benchmark_is_compared_with_the_steps(once: float, is_said: bool) -> None:
+    passes = {"target": np.full((3, 2), once), "draft": np.ones((3, 2))}
+    line = two_clocks(passes, {1: {"plain": np.full((1, 4), 4.0)}})
+    assert line.startswith(f"one token takes {once:.3g} ms in the benchmark and 4 ms in a step")
+    assert ("profile again" in line) == is_said
+    assert two_clocks({"target": np.zeros((0, 0))}, {}) == ""
 
 
 @pytest.mark.parametrize("prompts", [[], [[]], [[99]]])
