@@ -29,8 +29,8 @@ for kind in vars(base).values():
         kind.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
 runpy.run_path(source + "/convert_hf_to_gguf.py", run_name="__main__")
 """
-"""llama.cpp's converter knows tokenizers by a hash, and does not know ours, whose words are split as
-GPT-2's are.  Engines are asked with token ids here, so that no text depends on it."""
+"""llama.cpp's converter knows tokenizers by a hash, and does not know ours, whose words are split
+as GPT-2's are.  Engines are asked with token ids here, so that no text depends on it."""
 
 
 def save_folder(name: str, folder: Path) -> None:

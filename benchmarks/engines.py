@@ -2,10 +2,10 @@
 
     python -m benchmarks.engines --files DIR [--engine-path DIR] [-o FILE] [--page FILE]
 
-DIR is what `benchmarks.engine_files` makes: the embedded pair in each engine's own format.  For each
-engine and size there is one profile, of the profiling prompts; for each temperature one plan.  It
-is decoded with in turns with plain decoding on evaluation prompts, for what it promised; and again,
-on fewer of them, in turns with every setting of a grid, for what it may have missed.  One thread.
+DIR is what `benchmarks.engine_files` makes: the embedded pair in each engine's own format.  For
+each engine and size there is one profile, of the profiling prompts; for each temperature one plan.
+It is decoded with in turns with plain decoding on evaluation prompts, for what it promised; and
+again, on fewer, in turns with every setting of a grid, for what it may have missed.  One thread.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
     if LEAST_SHARE <= once / step <= MOST_SHARE:
         return line
     return (
-        f"{line}, expected {LEAST_SHARE:.0%} to {MOST_SHARE:.0%} of it: the machine was not equally "
-        "fast in both; profile again while nothing else runs"
+        f"{line}, expected {LEAST_SHARE:.0%} to {MOST_SHARE:.0%} of it: the machine was not "
+        "equally fast in both; profile again while nothing else runs"
     )
 
 
