@@ -168,15 +168,15 @@ def _costs(
         passed += num_passes * np.quantile(once, 0.25)
         # a benchmark that met a slower machine: no step takes less than its passes
         level = min(1.0, float(np.min(np.median(drafted, 0) / np.median(passed, 0))))
-        verify, once = _curve(counts, level * target), level * once
+        verify, once = _curve(counts, (level * target).T), level * once
         rest = drafted - level * passed
         # what every further token costs besides is taken to belong to its draft pass
         further = max(0.0, float(np.polyfit(np.median(num_passes, 0), np.median(rest, 0), 1)[0]))
         once, rest = once + further, rest - num_passes * further
     else:  # nobody says how a step is made up: all of it stands under its number of nodes
-        verify = _curve([1, *sizes], np.column_stack((alone.mean(axis=1), drafted)))
+        verify = _curve([1, *sizes], [alone.ravel(), *drafted.T])
         once, rest = np.full((len(drafted), 1), LEAST_MS), np.full_like(drafted, LEAST_MS)
-    draft, overhead = _curve([1], once), _curve(sizes, rest)
+    draft, overhead = _curve([1], once.T), _curve(sizes, rest.T)
     return Costs(
         batch_size=1,
         context=context,
@@ -186,7 +186,7 @@ def _costs(
         draft=draft,
         overhead=dict.fromkeys((facts.verifier, GREEDY_VERIFIER), overhead),
         chains=GrowingTimes(draft_root=draft, draft=draft, overhead=overhead),
-        target_step=_curve([1], alone.reshape(-1, 1)),
+        target_step=_curve([1], [alone.ravel()]),
         draft_step=draft,
     )
 
@@ -203,13 +203,18 @@ def _at_one_pace(
     return plain / pace, drafted / pace
 
 
-def _curve(counts: Sequence[int], rows: np.ndarray) -> Curve:
-    """Quartiles of the columns of `rows`, float64 [repeats, counts]."""
-    low, median, high = np.maximum(np.quantile(rows, [0.25, 0.5, 0.75], axis=0), LEAST_MS).round(5)
+def _curve(counts: Sequence[int], repeated: np.ndarray | list[np.ndarray]) -> Curve:
+    """Quartiles of the times that were repeated at each of `counts`, float64 [repeats] each.
+
+    Means have narrower quartiles than what they are of: all are given as they were measured, or
+    one count's lower quartile lay below another's by nothing but that.
+    """
+    quartiles = np.array([np.quantile(each, [0.25, 0.5, 0.75]) for each in repeated]).T
+    low, median, high = np.maximum(quartiles, LEAST_MS).round(5)
     return Curve(
         counts=list(counts),
         median_ms=median.tolist(),
         low_ms=low.tolist(),
         high_ms=high.tolist(),
-        repeats=len(rows),
+        repeats=min(map(len, repeated)),
     )

@@ -40,9 +40,10 @@ class Answer(NamedTuple):
 
     tokens: list[int]
     num_timed: int
-    """The last so many of them, which the rest is of: all but those that come with the prompt."""
+    """Tokens that the rest is of: all but those that come with the prompt, and those that the last
+    step emits behind the text's end where it is counted whole."""
     num_steps: int
-    """PassTimes of the target that they took."""
+    """Passes of the target that they took."""
     num_drafted: int
     """0 where the engine does not tell."""
     num_accepted: int

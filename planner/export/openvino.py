@@ -25,16 +25,17 @@ class OpenVino:
         notes = [
             "these are fields of GenerationConfig; set INFERENCE_PRECISION_HINT to the precision "
             "that was planned for, or texts change",
-            "assistant_confidence_threshold excludes num_assistant_tokens, and needs logprobs of 1 "
-            "or more where decoding is greedy: without them every chain ends at once",
+            "assistant_confidence_threshold excludes num_assistant_tokens, so that nothing limits "
+            "a chain; where decoding is greedy it needs logprobs of 1 or more, without which every "
+            "chain has one token",
         ]
         return Export(as_json(settings_of(choice.plan.drafting)), choice.plan, notes)
 
     def read(self, setting: Setting) -> Reading:
         if setting.value("assistant_confidence_threshold"):
             raise setting.error(
-                "assistant_confidence_threshold: no plan says when it ends a chain; expected "
-                "num_assistant_tokens"
+                "assistant_confidence_threshold: no plan says that, since chains have no longest "
+                "length with it; expected num_assistant_tokens"
             )
         setting.word("branching_factor", known=(1,))
         setting.skip("tree_depth", "draft_model", "draft_device")

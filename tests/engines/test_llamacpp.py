@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engines import Files, LlamaServer
@@ -152,3 +153,22 @@ def test_a_missing_program_and_a_missing_file_are_named(tmp_path: Path) -> None:
     file = str(tmp_path / "a.gguf")
     with pytest.raises(PlannerError, match="no program llama-server"):
         _ = LlamaServer(Files(file, file, place=str(tmp_path)), 256).facts
+
+
+def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) -> None:
+    """Where no benchmark times passes, noise that both have alike does not favour either."""
+    rng = np.random.default_rng(0)
+    ratios = {length: 1.1 + 0.05 * length for length in range(1, 17)}
+    steps = {
+        length: {
+            "plain": 6.0 * rng.lognormal(sigma=0.2, size=(1, 24)),
+            "drafted": 6.0 * ratio * rng.lognormal(sigma=0.2, size=(1, 24)),
+            "length": np.full((1, 24), float(length)),
+        }
+        for length, ratio in ratios.items()
+    }
+    none = {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
+    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps)
+    quartiles = np.array(found.verify.low_ms)
+    told = np.mean(quartiles[1:] / quartiles[0] / np.array(list(ratios.values())))
+    assert told == pytest.approx(1.0, abs=0.03)

@@ -212,7 +212,7 @@ def test_a_tree_that_vllm_would_draft_otherwise_is_noted():
         ("medusa", "[0, 1]", "expected ranks from the root on"),
         ("eagle", '{"total_token": 60}', "expected a list of rank paths"),
         ("openvino", '{"num_assistant_tokens": 5}', "expected temperature 0"),
-        ("openvino", '{"assistant_confidence_threshold": 0.4}', "no plan says when"),
+        ("openvino", '{"assistant_confidence_threshold": 0.4}', "no longest"),
         ("hf", '{"num_assistant_tokens_schedule": "often"}', "got 'often'"),
         ("nothing", "{}", "expected one of vllm"),
     ],
