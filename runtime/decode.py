@@ -16,6 +16,7 @@ from planner.plans.report import Report
 from planner.policies import TreeDrafting
 from planner.verifiers import VERIFIERS
 
+from .closed_loop import ClosedLoop
 from .inputs import check_length, check_models, checked_prompt, checked_stop_tokens
 from .language_model import LanguageModel
 from .models import as_language_model
@@ -40,6 +41,7 @@ class Decoder:
 
     score  the trained head that the plan stops by, if it does
     timed  wait for a GPU at the end of each phase, so that a report's phases are right
+    loop   chooses every step's setting from the plan's table; None: the plan to the letter
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class Decoder:
     draft: LanguageModel | None
     score: Score | None = field(default=None, kw_only=True)
     timed: bool = field(default=True, kw_only=True)
+    loop: ClosedLoop | None = field(default=None, kw_only=True)
 
     @classmethod
     def from_plan(
@@ -56,10 +59,15 @@ class Decoder:
         draft: LanguageModel | nn.Module | None = None,
         *,
         timed: bool = True,
+        follow: bool = False,
     ) -> Decoder:
         """The decoder for `plan`, a Plan or the path of one.
 
-        draft  may be None for a plan that does not speculate
+        draft   may be None for a plan that does not speculate
+        follow  change between the plan's settings, to whichever is the fastest as the machine and
+                the text are now, none included (`ClosedLoop`).  What is learned is kept from text
+                to text.  Texts then follow the target's distribution as ever, but depend on how
+                long steps take: the same seed need not give the same text, unless it is greedy
 
         The file of a plan's head is looked for beside the plan, or in the working folder for a
         Plan that was not read from a file.  Raises PlannerError if the plan cannot be read or was
@@ -82,7 +90,13 @@ class Decoder:
         served = as_language_model(target)
         proposing = None if draft is None else as_language_model(draft)
         check_models(plan, served, proposing)
-        if proposing is None or not plan.speculates:
+        if follow and len(plan.settings) < 2:
+            raise PlannerError(
+                "plan: settings: got none to change to, expected a table of them; solve the "
+                "profile again, or decode without follow"
+            )
+        loop = ClosedLoop(plan.settings) if follow else None
+        if proposing is None or not (plan.speculates or follow):
             return cls(plan, served, None, timed=timed)
         score, file = None, plan.drafting.trained_head
         if file is not None:
@@ -90,7 +104,7 @@ class Decoder:
 
             head = load_head(folder / file.file, proposing.info, plan.sampling, sha256=file.sha256)
             score = head.to(proposing.device).scores
-        return cls(plan, served, proposing, score=score, timed=timed)
+        return cls(plan, served, proposing, score=score, timed=timed, loop=loop)
 
     def generate(
         self,
@@ -147,14 +161,15 @@ class Decoder:
         self, run: Run, prompt: list[int], limit: int, stop: frozenset[int], rng: Source
     ) -> Iterator[list[int]]:
         """Step until a stop token or the limit."""
-        policy = self.plan.policy()
+        settings = [] if self.loop is None else self.plan.settings
+        policies = [self.plan.policy(each) for each in settings or [None]]
         session = Session(
             self.target,
             self.draft,
             verifier=VERIFIERS[self.plan.verifier],
             sampling=self.plan.sampling,
             rng=rng,
-            capacity=len(prompt) + limit + policy.num_nodes,
+            capacity=len(prompt) + limit + max(each.num_nodes for each in policies),
             score=self.score,
             timed=self.timed,
         )
@@ -162,12 +177,18 @@ class Decoder:
         ended = False
         while not ended and len(run.tokens) < limit:
             start = perf_counter()
-            step = session.step(policy, max_tokens=limit - len(run.tokens))
+            which = 0
+            if self.loop is not None:
+                which = self.loop.choose()
+                session.use(VERIFIERS[settings[which].verifier])
+            step = session.step(policies[which], max_tokens=limit - len(run.tokens))
             new, ended = _until_stop(step.tokens, stop)
             run.tokens.extend(new)
             run.steps.append(step)
             run.tokens_by_step.append(len(new))
             run.step_ms.append(1e3 * (perf_counter() - start))
+            if self.loop is not None:
+                self.loop.note(len(step.tokens), run.step_ms[-1])
             yield new
 
     def _checked(self, input_ids: Sequence[int] | Tensor, max_new_tokens: int) -> list[int]:
@@ -187,6 +208,7 @@ def decode_prompts(
     seed: int = 0,
     stop_tokens: Sequence[int] | None = None,
     baseline: bool = False,
+    follow: bool = False,
     progress: Callable[[int, int], None] | None = None,
     to_text: Callable[[list[int]], str] | None = None,
 ) -> Report:
@@ -194,13 +216,14 @@ def decode_prompts(
 
     baseline  also decode every prompt autoregressively, by the same code with a lone root, right
               before or right after (in turns), so that what disturbs the machine disturbs both
+    follow    see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
     to_text   the tokenizer's decoding, to put readable text into the report
 
     Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
     """
-    decoder = Decoder.from_plan(plan, target, draft)
+    decoder = Decoder.from_plan(plan, target, draft, follow=follow)
     decoders = [decoder]
     if baseline:
         alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})

@@ -31,6 +31,7 @@ from .crosswise import Crosswise
 from .grading import Candidate, grade, order
 from .problem import Limits, Problem, Solver
 from .ranking import Ranking, law_for, ranked
+from .setting_table import setting_table
 from .solvers import SOLVERS
 
 GROUPS: dict[str, Callable[[Solver], bool]] = {
@@ -127,6 +128,7 @@ def answer(
             max_depth=ranking.limits.max_depth,
             alternatives=alternatives(candidates, rankings),
         ),
+        settings=setting_table(candidates, {each.verifier: each.costs for each in rankings}),
     )
 
 

@@ -15,6 +15,7 @@ from ..documents.tree import Tree
 from ..policies import Drafting, Policy, TreeDrafting
 from ..verifiers import VERIFIERS, verifier_at
 from .alternatives import Alternative
+from .settings import Setting
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -100,6 +101,10 @@ class Plan(Document):
     sampling: Sampling
     predicted: Predicted | None = None
     made_from: MadeFrom | None = None
+    settings: list[Setting] = Field(
+        default=[],
+        description="that decoding may change between, the plan's own first, not to speculate last",
+    )
 
     @model_validator(mode="after")
     def _drafting_fits_verifier(self) -> Self:
@@ -149,10 +154,14 @@ class Plan(Document):
             "plan with another solver"
         )
 
-    def policy(self) -> Policy:
-        """The policy that carries the drafting out, at the start of a text."""
-        verifier = verifier_at(self.verifier, self.sampling)
-        return self.drafting.policy(deterministic=verifier.deterministic)
+    def policy(self, setting: Setting | None = None) -> Policy:
+        """The policy that carries a drafting out, at the start of a text.
+
+        setting  one of `settings`; None: the plan's own
+        """
+        way = setting or self
+        verifier = verifier_at(way.verifier, self.sampling)
+        return way.drafting.policy(deterministic=verifier.deterministic)
 
     @property
     def speculates(self) -> bool:
