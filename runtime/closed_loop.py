@@ -29,7 +29,8 @@ from math import erfc, exp, pi, sqrt
 
 import numpy as np
 
-from planner.plans.settings import Setting
+from planner.plans.report import Followed
+from planner.plans.settings import PlanSetting
 
 SHARED_FIRST, SHARED_DRIFT = 0.5, 0.03
 """Standard deviations of f: at first, and of its change in a step."""
@@ -66,7 +67,7 @@ class ClosedLoop:
         loop.note(num_tokens=3, ms=12.5)
     """
 
-    def __init__(self, settings: Sequence[Setting]) -> None:
+    def __init__(self, settings: Sequence[PlanSetting]) -> None:
         number = len(settings)
         self._settings = list(settings)
         self._planned_ms = [setting.step_ms for setting in settings]
@@ -91,6 +92,11 @@ class ClosedLoop:
     def chance(self) -> float:
         """c: a drafted token's chance of acceptance now over the planned one."""
         return self._chance
+
+    @property
+    def followed(self) -> Followed:
+        """The part of a report that says what was done."""
+        return Followed(steps=list(self.steps), factor=self.factor, chance=self.chance)
 
     def choose(self) -> int:
         """The setting of the next step, by its place."""

@@ -130,7 +130,7 @@ class Decoder:
             if on_tokens is not None:
                 on_tokens(tokens)
         report = report_of(self.plan, (self.target, self.draft), [run], seed=seed)
-        return Generation(tokens=list(run.tokens), report=report)
+        return Generation(tokens=list(run.tokens), report=self._with_changes(report))
 
     def stream(
         self,
@@ -162,7 +162,7 @@ class Decoder:
     ) -> Iterator[list[int]]:
         """Step until a stop token or the limit."""
         settings = [] if self.loop is None else self.plan.settings
-        policies = [self.plan.policy(each) for each in settings or [None]]
+        policies = [self.plan.policy(each) for each in settings] or [self.plan.policy()]
         session = Session(
             self.target,
             self.draft,
@@ -189,7 +189,14 @@ class Decoder:
             run.step_ms.append(1e3 * (perf_counter() - start))
             if self.loop is not None:
                 self.loop.note(len(step.tokens), run.step_ms[-1])
+                run.step_ms[-1] = 1e3 * (perf_counter() - start)
             yield new
+
+    def _with_changes(self, report: Report) -> Report:
+        """The report with what the closed loop did, if there is one."""
+        if self.loop is None:
+            return report
+        return report.model_copy(update={"followed": self.loop.followed})
 
     def _checked(self, input_ids: Sequence[int] | Tensor, max_new_tokens: int) -> list[int]:
         prompt = checked_prompt(input_ids, self.target.vocab_size)
@@ -248,7 +255,7 @@ def decode_prompts(
             runs[which].append(run)
         if progress is not None:
             progress(index + 1, len(checked))
-    return report_of(
+    report = report_of(
         decoder.plan,
         (decoder.target, decoder.draft),
         runs[0],
@@ -256,6 +263,7 @@ def decode_prompts(
         baseline=runs[1] if baseline else None,
         to_text=to_text,
     )
+    return decoder._with_changes(report)
 
 
 def prompt_seed(seed: int, index: int) -> int:

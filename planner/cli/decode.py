@@ -23,6 +23,11 @@ from . import options
 @click.option(
     "--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare."
 )
+@click.option(
+    "--follow", is_flag=True,
+    help="Change between the plan's settings, none included, to whichever is the fastest as the "
+    "machine and the text are now.",
+)  # fmt: skip
 @options.threads_option
 @options.output_option("report")
 def command(
@@ -33,6 +38,7 @@ def command(
     max_new_tokens: int,
     seed: int,
     baseline: bool,
+    follow: bool,
     output: Path | None,
 ) -> None:
     """Decode with PLAN.  The output follows the target's distribution exactly.
@@ -71,6 +77,7 @@ def command(
         max_new_tokens=max_new_tokens,
         seed=seed,
         baseline=baseline,
+        follow=follow,
         progress=_progress,
         to_text=named.tokenizer.decode,
     )

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from ..estimates.step_costs import StepCosts
-from ..plans.settings import Setting
+from ..plans.settings import PlanSetting
 from .grading import Candidate
 
 DRAFTS, NODES, CHANCES = (0.5, 1.0, 2.0, 4.0), (0.25, 1.0, 2.0, 4.0), (0.3, 0.6, 1.0, 1.15)
@@ -20,7 +20,9 @@ CLOSE, MOST = 0.03, 6
 the most settings of a table."""
 
 
-def setting_table(candidates: Sequence[Candidate], costs: Mapping[str, StepCosts]) -> list[Setting]:
+def setting_table(
+    candidates: Sequence[Candidate], costs: Mapping[str, StepCosts]
+) -> list[PlanSetting]:
     """Settings for the plan that is the first of `candidates`: its own first, none last.
 
     candidates  graded, the best first, one of them without speculation
@@ -48,8 +50,8 @@ def setting_table(candidates: Sequence[Candidate], costs: Mapping[str, StepCosts
     return [settings[place] for place in (*(each for each in kept if each != alone), alone)]
 
 
-def _setting(candidate: Candidate) -> Setting:
-    return Setting(
+def _setting(candidate: Candidate) -> PlanSetting:
+    return PlanSetting(
         drafting=candidate.drafting,
         verifier=candidate.verifier,
         tokens_per_step=candidate.tokens_per_step.value,
@@ -59,7 +61,7 @@ def _setting(candidate: Candidate) -> Setting:
     )
 
 
-def _rates(setting: Setting, drafting_ms: float, alone_ms: float) -> list[float]:
+def _rates(setting: PlanSetting, drafting_ms: float, alone_ms: float) -> list[float]:
     """Tokens per millisecond, wherever the table has to hold."""
     rest = setting.step_ms - drafting_ms - alone_ms
     return [

@@ -15,7 +15,7 @@ from ..documents.tree import Tree
 from ..policies import Drafting, Policy, TreeDrafting
 from ..verifiers import VERIFIERS, verifier_at
 from .alternatives import Alternative
-from .settings import Setting
+from .settings import PlanSetting
 
 NonNegative = Annotated[float, Field(ge=0)]
 
@@ -101,7 +101,7 @@ class Plan(Document):
     sampling: Sampling
     predicted: Predicted | None = None
     made_from: MadeFrom | None = None
-    settings: list[Setting] = Field(
+    settings: list[PlanSetting] = Field(
         default=[],
         description="that decoding may change between, the plan's own first, not to speculate last",
     )
@@ -154,7 +154,7 @@ class Plan(Document):
             "plan with another solver"
         )
 
-    def policy(self, setting: Setting | None = None) -> Policy:
+    def policy(self, setting: PlanSetting | None = None) -> Policy:
         """The policy that carries a drafting out, at the start of a text.
 
         setting  one of `settings`; None: the plan's own

@@ -69,6 +69,16 @@ class Baseline(Part):
     speedup: Estimate = Field(description="measured; 95 % interval over prompts")
 
 
+class Followed(Part):
+    """The changes of settings while decoding, and what was believed at its end."""
+
+    steps: list[int] = Field(min_length=1, description="of every setting of the plan, in its order")
+    factor: float = Field(gt=0, description="a step's time over the planned one, same setting")
+    chance: float = Field(
+        gt=0, description="a drafted token's chance of acceptance over the planned one"
+    )
+
+
 class Report(Document):
     """The measurements that were made while the plan was carried out."""
 
@@ -84,4 +94,7 @@ class Report(Document):
     draft: ModelInfo | None = None
     measured: Measured
     baseline: Baseline | None = None
+    followed: Followed | None = Field(
+        default=None, description="absent where the plan was carried out to the letter"
+    )
     continuations: list[Continuation] = Field(min_length=1)

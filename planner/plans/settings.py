@@ -12,7 +12,7 @@ from ..policies import Drafting
 MOST_CHANCE = 0.999
 
 
-class Setting(Part):
+class PlanSetting(Part):
     """A way of drafting and verifying, and a step of it where it was profiled."""
 
     drafting: Drafting

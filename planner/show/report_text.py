@@ -24,6 +24,7 @@ def show_report(report: Report) -> list[Shown]:
         "run": f"{counted(len(report.continuations), 'prompt')}, "
         f"{counted(measured.num_tokens, 'token')}, {counted(measured.num_steps, 'step')}; "
         f"time: {shares}",
+        "followed": _followed(report),
         "differs": _differences(report),
         "pace": _pace(report),
     }
@@ -41,6 +42,23 @@ def show_report(report: Report) -> list[Shown]:
                     rows["steps predicted"] = expected
                 parts.append(shares_table(what, rows))
     return parts
+
+
+def _followed(report: Report) -> str:
+    """How often every setting was used, and how far the present was from what was planned."""
+    followed = report.followed
+    if followed is None:
+        return ""
+    used = [
+        f"{setting.drafting.words()}, {setting.verifier}: {counted(steps, 'step')}"
+        if setting.speculates
+        else f"none: {counted(steps, 'step')}"
+        for setting, steps in zip(report.plan.settings, followed.steps, strict=True)
+    ]
+    return (
+        f"{'; '.join(used)}. In the end a step took {followed.factor:.2f} times as long as "
+        f"planned, and drafted tokens were accepted {followed.chance:.2f} times as often"
+    )
 
 
 def _numbers(report: Report) -> list[list[str]]:

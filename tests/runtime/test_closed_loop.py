@@ -1,0 +1,226 @@
+"""The closed loop: settings changed at every step keep the target's law; beliefs follow the machine
+and the text; nothing is much slower than not to speculate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from planner import Plan, PlannerError
+from planner.plans.settings import PlanSetting, emitted
+from planner.policies import ConfidentDrafting, TreeDrafting
+from planner.show.document_text import render
+from runtime import VERIFIERS, Decoder, Session
+from runtime.closed_loop import BUDGET, ClosedLoop
+from tests.runtime.exact_source import law
+from tests.runtime.test_decode_law import (
+    EXACT,
+    PROMPT,
+    SAMPLING,
+    autoregressive_law,
+    distance,
+    table,
+)
+
+NONE = TreeDrafting(parents=[-1])
+WAYS = [
+    (TreeDrafting(parents=[-1, 0, 0]), "rrsw"),
+    (TreeDrafting(parents=[-1, 0, 1]), "chain"),
+    (TreeDrafting(parents=[-1, 0, 0]), "spechub"),
+    (ConfidentDrafting(max_depth=2, confidence=0.4), "topk"),
+    (NONE, "topk"),
+]
+
+
+def switched_law(num_tokens: int, num_new: int, *, redone: bool = False) -> tuple[dict, dict]:
+    """(law of texts whose every step's setting an adversary picks by what was written, target's).
+
+    redone  a step that accepts nothing is taken back and another setting tried: not lossless
+    """
+    target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
+
+    def decode(rng) -> tuple[int, ...]:
+        policies = [
+            way.policy(deterministic=VERIFIERS[verifier].deterministic) for way, verifier in WAYS
+        ]
+        session = Session(target, draft, verifier=VERIFIERS["rrsw"], sampling=SAMPLING, rng=rng)
+        session.prefill(PROMPT)
+        while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
+            before = len(session.tokens)
+            which = (sum(session.tokens) + before) % len(WAYS)
+            session.use(VERIFIERS[WAYS[which][1]])
+            step = session.step(policies[which], max_tokens=left)
+            if redone and len(step.tokens) == 1 and which < len(WAYS) - 1:
+                session.rewind(before)
+                session.use(VERIFIERS["topk"])
+                session.step(policies[-1], max_tokens=1)
+        return tuple(session.tokens[len(PROMPT) :][:num_new])
+
+    return law(decode), autoregressive_law(target, num_new)
+
+
+@pytest.mark.parametrize(("num_tokens", "num_new"), [(2, 4), (3, 3)])
+def test_an_adversary_who_changes_settings_keeps_the_law(num_tokens: int, num_new: int) -> None:
+    got, expected = switched_law(num_tokens, num_new)
+    assert distance(got, expected) < EXACT
+
+
+def test_taking_steps_back_is_seen() -> None:
+    got, expected = switched_law(2, 4, redone=True)
+    assert distance(got, expected) > 1e-3
+
+
+def chain(length: int, tokens: float, ms: float) -> PlanSetting:
+    drafting = TreeDrafting(parents=[*range(-1, length)])
+    return PlanSetting(
+        drafting=drafting,
+        verifier="topk",
+        tokens_per_step=tokens,
+        step_ms=ms,
+        depth=length,
+        nodes=length + 1,
+    )
+
+
+SETTINGS = [chain(3, 2.3, 13.3), chain(2, 2.0, 12.2), chain(1, 1.6, 11.2), chain(0, 1.0, 8.0)]
+QUIET, CROWDED = np.array([1.0, 1.0, 1.0, 1.0]), np.array([3.6, 3.0, 2.4, 1.4])
+"""Factors on the planned times; the second, as beside others who want the cores: what computes much
+suffers most."""
+
+
+def decoded(
+    slow: Callable[[int], np.ndarray], chance: float = 1.0, num_tokens: int = 2000, seed: int = 0
+) -> tuple[float, np.ndarray, ClosedLoop]:
+    """(milliseconds by the loop, by every setting alone: float64 [settings], the loop).
+
+    slow  factors on the times, by the number of tokens written
+    """
+    rng, loop = np.random.default_rng(seed), ClosedLoop(SETTINGS)
+    written, total = 0, 0.0
+    while written < num_tokens:
+        which = loop.choose()
+        accept, most = SETTINGS[which].chain
+        num = 1
+        while num <= most and rng.random() < accept * chance:
+            num += 1
+        ms = SETTINGS[which].step_ms * slow(written)[which] * np.exp(0.08 * rng.normal())
+        loop.note(num, ms)
+        written, total = written + num, total + ms
+    alone = np.zeros(len(SETTINGS))
+    for which, setting in enumerate(SETTINGS):
+        accept, most = setting.chain
+        ms = setting.step_ms * sum(slow(place)[which] for place in range(num_tokens))
+        alone[which] = ms / emitted(accept * chance, most)
+    return total, alone, loop
+
+
+def test_where_nothing_moves_the_plan_is_kept() -> None:
+    total, alone, loop = decoded(lambda written: QUIET)
+    assert total < 1.03 * alone[0]
+    assert loop.factor == pytest.approx(1, abs=0.1)
+    assert loop.chance == pytest.approx(1, abs=0.1)
+
+
+def test_a_machine_that_is_slower_for_all_alike_changes_nothing() -> None:
+    total, alone, loop = decoded(lambda written: 3 * QUIET)
+    assert total < 1.03 * alone[0]
+    assert loop.factor == pytest.approx(3, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_speculation_does_not_pay_it_is_hardly_slower_than_none(seed: int) -> None:
+    total, alone, loop = decoded(lambda written: CROWDED, seed=seed)
+    assert alone[0] > 1.8 * alone[3]
+    assert total < 1.06 * alone[3]
+    assert loop.steps[3] > 0.9 * sum(loop.steps)
+
+
+@pytest.mark.parametrize(("first", "then"), [(QUIET, CROWDED), (CROWDED, QUIET)])
+def test_the_way_is_found_there_and_back(first: np.ndarray, then: np.ndarray) -> None:
+    total, alone, _ = decoded(lambda written: first if written < 2000 else then, num_tokens=4000)
+    assert total < 0.97 * alone.min()
+
+
+def test_a_text_that_the_draft_does_not_know_is_decoded_without_it() -> None:
+    total, alone, loop = decoded(lambda written: QUIET, chance=0.3)
+    assert total < 1.06 * alone[3]
+    assert loop.chance < 0.6
+
+
+def test_looking_takes_its_share_at_most() -> None:
+    _, _, loop = decoded(lambda written: CROWDED, num_tokens=20_000)
+    excess = sum(
+        loop.steps[which]
+        * (SETTINGS[which].step_ms * CROWDED[which] / SETTINGS[which].tokens_per_step - 11.2)
+        for which in range(3)
+    )
+    assert excess < 3 * BUDGET * 20_000 * 11.2
+
+
+def test_one_setting_is_kept() -> None:
+    loop = ClosedLoop(SETTINGS[:1])
+    for _ in range(10):
+        assert loop.choose() == 0
+        loop.note(2, 13.0)
+    assert loop.steps == [10]
+
+
+def test_a_setting_emits_what_its_chain_does() -> None:
+    for setting in SETTINGS:
+        assert setting.tokens_at(1.0) == pytest.approx(setting.tokens_per_step)
+        assert setting.tokens_at(0.0) == 1
+        assert 1 <= setting.tokens_at(2.0) <= setting.drafting.most_nodes
+
+
+def plan(settings: list[PlanSetting]) -> Plan:
+    return Plan(
+        drafting=TreeDrafting(parents=[-1, 0, 0]),
+        verifier="rrsw",
+        sampling=SAMPLING,
+        settings=settings,
+    )
+
+
+def ways() -> list[PlanSetting]:
+    return [
+        PlanSetting(
+            drafting=way,
+            verifier=verifier,
+            tokens_per_step=1.0 + 0.2 * (way.most_nodes > 1),
+            step_ms=1.0,
+            depth=float(way.most_nodes > 1),
+            nodes=way.most_nodes,
+        )
+        for way, verifier in WAYS
+    ]
+
+
+def test_decoding_follows_and_says_what_it_did() -> None:
+    target, draft = table(5, seed=0), table(5, seed=1, order=1)
+    decoder = Decoder.from_plan(plan(ways()), target, draft, follow=True)
+    made = [decoder.generate(PROMPT, max_new_tokens=40, seed=seed) for seed in range(3)]
+    assert all(len(each.tokens) == 40 for each in made)
+    assert decoder.loop is not None
+    assert sum(decoder.loop.steps) == sum(each.report.measured.num_steps for each in made)
+    assert sum(step > 0 for step in decoder.loop.steps) > 1
+    assert made[-1].report.followed.steps == decoder.loop.steps
+    assert "none: " in render(made[-1].report)
+
+
+def test_greedy_text_is_the_same() -> None:
+    greedy = SAMPLING.model_copy(update={"temperature": 0.0})
+    target, draft = table(5, seed=0), table(5, seed=1, order=1)
+    made = plan(ways()).model_copy(update={"sampling": greedy})
+    texts = [
+        Decoder.from_plan(made, target, draft, follow=follow).generate(PROMPT, max_new_tokens=60)
+        for follow in (False, True)
+    ]
+    assert texts[0].tokens == texts[1].tokens
+
+
+def test_a_plan_without_settings_cannot_follow() -> None:
+    target, draft = table(5, seed=0), table(5, seed=1, order=1)
+    with pytest.raises(PlannerError, match="settings: got none to change to"):
+        Decoder.from_plan(plan([]), target, draft, follow=True)
