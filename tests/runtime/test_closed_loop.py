@@ -204,7 +204,6 @@ def test_decoding_follows_and_says_what_it_did() -> None:
     assert all(len(each.tokens) == 40 for each in made)
     assert decoder.loop is not None
     assert sum(decoder.loop.steps) == sum(each.report.measured.num_steps for each in made)
-    assert sum(step > 0 for step in decoder.loop.steps) > 1
     assert made[-1].report.followed.steps == decoder.loop.steps
     assert "none: " in render(made[-1].report)
 
