@@ -23,6 +23,7 @@ from engines.checking import check
 from engines.engine_costs import Turns
 from engines.measuring import measure_engine_profile
 from planner import Profile
+from planner.cli.models import load_named
 from planner.documents.estimate import Estimate
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
@@ -30,7 +31,6 @@ from planner.plans.check import Check
 from planner.policies import ConfidentDrafting, Drafting
 from profiler import Pair, Settings
 from runtime.embedded import load_prompts
-from runtime.loading import load_model
 
 from .outputs import folder_beside, markdown, parser_of, publish
 
@@ -87,12 +87,15 @@ def program(engine: str, shape: str, arguments: Namespace) -> Program:
     return PROGRAMS[engine](files, ROOM)
 
 
-def profiled(engine: Program, shape: str, arguments: Namespace, path: Path) -> Profile:
-    """The profile at `path`, measured now if it is not there."""
+def profiled(engine: Program, arguments: Namespace, path: Path) -> Profile:
+    """The profile at `path`, measured now if it is not there.
+
+    Inflating a target does not change its distribution: acceptance is the smaller one's.
+    """
     if not path.exists():
         target, draft = (
-            load_model(str(arguments.files / name), device="cpu", dtype="float32", attention="sdpa")
-            for name in (f"target{shape}", "draft")
+            load_named(f"embedded/{role}", device="cpu", dtype="float32", attention="sdpa")
+            for role in ("target", "draft")
         )
         temperatures = [0.0] if engine.facts.greedy_only else [0.0, 0.6]
         settings = Settings(
@@ -185,7 +188,7 @@ def main() -> None:
     with folder_beside(arguments.output) as folder:
         for shape, name in product(arguments.shapes, arguments.engines):
             engine = program(name, shape, arguments)
-            profile = profiled(engine, shape, arguments, folder / f"{name}-{shape}.json")
+            profile = profiled(engine, arguments, folder / f"{name}-{shape}.json")
             grid: list[Drafting] = [
                 ConfidentDrafting(max_depth=length, confidence=sure) for length, sure in GRID[name]
             ]

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from time import process_time
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -73,21 +74,31 @@ class OpenVinoPipeline:
 
     @contextmanager
     def running(self, drafting: Drafting | None) -> Iterator[_Pipeline]:
+        drafts = drafting is not None
+        pipeline = self._started.get(drafts) or self._start(drafts)
+        self._started[drafts] = pipeline
+        running = _Pipeline(pipeline, {} if drafting is None else settings_of(drafting))
+        running.decode([0] * WARM, Sampling(temperature=0.0), num_tokens=WARM, seed=0)
+        yield running
+
+    @cached_property
+    def _started(self) -> WeakValueDictionary[bool, Any]:
+        """Pipelines that run now, by whether they have a draft: how long a chain is, every request
+        says for itself."""
+        return WeakValueDictionary()
+
+    def _start(self, drafts: bool) -> Any:
         genai = _package()
         scheduler = genai.SchedulerConfig()
         scheduler.cache_size = CACHE_GB
         scheduler.enable_prefix_caching = False
         more: dict[str, Any] = {"scheduler_config": scheduler, **self._properties}
-        settings = {} if drafting is None else settings_of(drafting)
         try:
-            if drafting is not None:
+            if drafts:
                 more["draft_model"] = genai.draft_model(self.files.draft, "CPU", **self._properties)
-            pipeline = genai.LLMPipeline(self.files.target, "CPU", **more)
+            return genai.LLMPipeline(self.files.target, "CPU", **more)
         except RuntimeError as error:
             raise PlannerError(f"engine: openvino does not start: {_line(error)}") from None
-        running = _Pipeline(pipeline, settings)
-        running.decode([0] * WARM, Sampling(temperature=0.0), num_tokens=WARM, seed=0)
-        yield running
 
     def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
         return None
