@@ -171,7 +171,7 @@ def main() -> None:
     counts = {
         "num-profiled": (256, "profiling prompts that acceptance is measured on"),
         "num-prompts": (256, "evaluation prompts for what a plan promised"),
-        "num-tried": (32, "the first so many of them for the grid"),
+        "num-tried": (20, "the first so many of them for the grid"),
         "num-tokens": (128, "tokens of every continuation"),
     }
     parser = parser_of(__doc__ or "", counts)
