@@ -88,12 +88,12 @@ def measure_engine_profile(
             )
         with engine.running(None) as plain:
             check_models(plain, pair, prompts[:NUM_COMPARED], facts)
-        passes = progress.piece("passes", partial(time_passes, engine, turns, PASS_REPEATS))
+        passes = progress.timed("passes", partial(time_passes, engine, turns, PASS_REPEATS))
         sizes = lengths(facts, every=not passes["target"].size)
         with engine.running(None) as plain:
             timed = partial(time_steps, engine, plain, turns=turns, samplings=settings.samplings)
             steps = {
-                length: progress.piece(f"steps-{length}", partial(timed, length))
+                length: progress.timed(f"steps-{length}", partial(timed, length))
                 for length in sizes
             }
     if line := two_clocks(passes, steps):
@@ -117,6 +117,7 @@ def measure_engine_profile(
         draft=pair.draft.info,
         engine=facts,
         costs=engine_costs(facts, turns.context, settings.samplings, passes, steps),
+        surroundings=progress.surroundings,
         acceptance=acceptance,
         replays=replays,
     ).with_arrays(arrays, "profile.safetensors")

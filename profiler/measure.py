@@ -20,6 +20,7 @@ from planner.documents.document import PlannerError
 from planner.documents.head_card import HeadFile
 from planner.documents.profile import Acceptance, OptimalAcceptance, Profile, Replay
 from planner.documents.sampling import Sampling
+from planner.documents.surroundings import DISTURBED, Surroundings
 from planner.documents.version import WRITTEN_BY
 from runtime.heads import AcceptanceHead
 from runtime.machine import describe_execution, describe_machine
@@ -27,6 +28,7 @@ from runtime.pair import Pair
 from runtime.written import Written
 
 from .acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
+from .disturbance import BESIDE, Beside, watched
 from .journal import Journal, Piece, identity_of, measured_by
 from .optimum import optimal_entries
 from .profile_settings import Extent, Settings, fitted
@@ -38,6 +40,8 @@ from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
 """What a sweep takes for each node of the largest tree, tracing for each position of the texts, and
 recording for each tree, with the embedded models on two cores: only the bar goes by it."""
+MOST_AGAIN = 0.25
+"""Of the time that timed pieces have taken so far, what measuring disturbed ones again may take."""
 BAR = "{desc}{percentage:3.0f}%|{bar}| {elapsed} so far, {remaining} left"
 
 
@@ -113,7 +117,7 @@ class _Measurement:
         acceptance: dict[Sampling, Piece] = {}
         trees: dict[tuple[Sampling, str], Piece] = {}
         with Progress(self._work(), self.journal) as progress:
-            rounds = CostRounds(self._sweeps(), progress.piece)
+            rounds = CostRounds(self._sweeps(), progress.timed)
             rounds.take(range(repeats // 2))
             for sampling in samplings:
                 measure = partial(self._acceptance, sampling)
@@ -145,6 +149,7 @@ class _Measurement:
             target=self.pair.target.info,
             draft=self.pair.draft.info,
             costs=list(rounds.costs().values()),
+            surroundings=progress.surroundings,
             acceptance=entries,
             optimal=optimal,
             replays=replays,
@@ -208,6 +213,8 @@ class Progress(tqdm):
         self._left = {name: each for name, each in work.items() if not journal.holds(name)}
         total = sum(work.values())
         done = total - sum(self._left.values())
+        self.surroundings: list[Surroundings] = []
+        self._seconds = self._again = 0.0
         super().__init__(total=total, initial=done, bar_format=BAR, desc="profile")
 
     def piece(self, name: str, measure: Callable[[], Piece]) -> Piece:
@@ -216,6 +223,32 @@ class Progress(tqdm):
         piece = self._journal.piece(name, measure)
         self.update(self._left.pop(name, 0))
         return piece
+
+    def timed(self, name: str, measure: Callable[[], Piece]) -> Piece:
+        """The piece `name`, which holds times: what ran beside it is noted in `surroundings`."""
+        piece = self.piece(name, partial(self._quiet, measure))
+        beside = Beside(*map(float, piece.pop(BESIDE)))
+        self.surroundings.append(
+            Surroundings(
+                piece=name,
+                seconds=round(beside.seconds, 3),
+                others=round(beside.others, 3),
+                again=bool(beside.again),
+            )
+        )
+        return piece
+
+    def _quiet(self, measure: Callable[[], Piece]) -> Piece:
+        """The piece; where it was disturbed, the better of two, as long as `MOST_AGAIN` allows."""
+        piece = watched(measure)
+        seconds, others, _ = piece[BESIDE]
+        self._seconds += seconds
+        if others <= DISTURBED or self._again + seconds > MOST_AGAIN * self._seconds:
+            return piece
+        self._again += seconds
+        better = min(piece, watched(measure), key=lambda each: float(each[BESIDE][1]))
+        better[BESIDE][2] = 1
+        return better
 
 
 def _check_heads(

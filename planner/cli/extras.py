@@ -6,7 +6,7 @@ DISTRIBUTION = "espalier-planner"
 """The project's name for pip."""
 
 EXTRAS = {
-    "run": ("torch", "transformers", "tokenizers", "tqdm"),
+    "run": ("torch", "transformers", "tokenizers", "tqdm", "psutil"),
     "lp": ("cvxpy",),
     "plot": ("matplotlib",),
 }

@@ -105,6 +105,7 @@ def command(
 
     from ..documents.arrays import check_place
     from ..documents.sampling import Sampling
+    from ..documents.surroundings import beside_words
     from .models import NamedPair
 
     if output is not None:
@@ -147,6 +148,8 @@ def command(
         options.say("the acceptance traces go beside a file only: give -o FILE to keep them")
         profile = profile.without_arrays()
     options.deliver(profile, output)
+    if line := beside_words(profile.surroundings):
+        options.say(line)
     if output is not None:
         discard_pieces(output)
 

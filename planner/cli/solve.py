@@ -44,6 +44,7 @@ def command(
 ) -> None:
     """Choose the fastest plan under the costs and acceptance measured in PROFILE."""
     from ..documents.profile import Profile
+    from ..documents.surroundings import beside_words
 
     facts = Profile.load(profile)
 
@@ -66,6 +67,8 @@ def command(
         )
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))
+    if any(each.is_disturbed for each in facts.surroundings):
+        say(f"note: {beside_words(facts.surroundings)}")
     if plan.predicted and plan.predicted.speedup.high > TOO_WIDE * plan.predicted.speedup.low:
         low, high = plan.predicted.speedup.low, plan.predicted.speedup.high
         say(

@@ -31,6 +31,7 @@ from .engine import EngineFacts
 from .head_card import HeadFile
 from .origin import Execution, Machine, ModelInfo
 from .sampling import Sampling
+from .surroundings import Surroundings
 from .times import Costs
 
 
@@ -248,6 +249,9 @@ class Profile(Document):
         default=None, description="whose times these are; null: of the runtime's own passes"
     )
     costs: list[Costs] = Field(min_length=1)
+    surroundings: list[Surroundings] = Field(
+        default_factory=list, description="by piece of the costs, where somebody looked"
+    )
     acceptance: list[Acceptance] = Field(min_length=1)
     optimal: list[OptimalAcceptance] = Field(default_factory=list)
     replays: list[Replay] = Field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any
 from ..documents.counted import counted
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
+from ..documents.surroundings import beside_words
 from ..plans.check import Check
 from ..plans.files import AnyDocument
 from ..plans.plan import Plan
@@ -36,6 +37,7 @@ def show_profile(profile: Profile) -> list[Shown]:
         "machine": f"{place}, {counted(machine.num_threads, 'thread')}, {machine.platform}",
         "run as": f"{execution.dtype}, attention {execution.attention}",
         "times of": engine_words(profile.engine),
+        "beside": beside_words(profile.surroundings),
     }
     return [named(lines, 9), *map(show_times, profile.costs)]
 

@@ -10,7 +10,7 @@ from planner import PlannerError, load
 from planner.documents.sampling import Sampling
 from planner.documents.version import VERSION
 from planner.verifiers import VERIFIERS
-from profiler import Pair, Settings, discard_pieces, measure_profile
+from profiler import Pair, Settings, discard_pieces, disturbance, measure_profile
 from profiler import journal as journal_module
 from profiler import measure as measure_module
 from profiler.journal import Journal, measured_by
@@ -83,7 +83,13 @@ def test_a_continuation_ends_behind_a_stop_token():
     assert min(lengths) < SMALL.num_tokens
 
 
-def test_an_interrupted_measurement_continues_where_it_stopped(pair, tmp_path, monkeypatch):
+@pytest.fixture
+def quiet(monkeypatch):
+    """A machine on which nothing else runs, so that no sweep is made again."""
+    monkeypatch.setattr(disturbance, "core_seconds", lambda: (0.0, 0.0))
+
+
+def test_an_interrupted_measurement_continues_where_it_stopped(pair, quiet, tmp_path, monkeypatch):
     output = tmp_path / "p.json"
     whole = CostSweeps.sweep
     calls = []
@@ -233,7 +239,7 @@ def test_continuing_together_equals_one_by_one():
     assert together == [one_by_one(model, prompt, greedy, 12, source) for prompt in prompts]
 
 
-def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, monkeypatch):
+def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, quiet, monkeypatch):
     """A spell of one speed then cannot have all of them, nor all of one context."""
     done = []
     sweep, acceptance = CostSweeps.sweep, measure_module.measure_acceptance

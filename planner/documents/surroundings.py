@@ -1,0 +1,47 @@
+"""Other programs beside a measurement, and how a profile speaks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from .document import Part
+
+DISTURBED = 0.1
+"""Cores taken by others, from which on a piece of a measurement is marked."""
+
+
+class Surroundings(Part):
+    """Other programs on this process's cores while one piece of a profile's times was taken."""
+
+    piece: str
+    seconds: float = Field(ge=0, description="that the piece took")
+    others: float = Field(
+        ge=0,
+        description="cores that others held on average; a virtual machine's host counts as one",
+    )
+    again: bool = Field(
+        default=False, description="taken twice, of which this is the less disturbed one"
+    )
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.others > DISTURBED
+
+
+def beside_words(surroundings: Sequence[Surroundings]) -> str:
+    """A line on how quiet it was; empty where nobody looked."""
+    seconds = sum(each.seconds for each in surroundings)
+    if not seconds:
+        return ""
+    mean = sum(each.seconds * each.others for each in surroundings) / seconds
+    line = f"other programs took {mean:.2f} cores while times were measured"
+    disturbed = [each for each in surroundings if each.is_disturbed]
+    if not disturbed:
+        return f"{line}: quiet"
+    worst = max(each.others for each in disturbed)
+    return (
+        f"{line}, up to {worst:.2f}: {len(disturbed)} of {len(surroundings)} pieces are disturbed; "
+        "profile again while nothing else runs"
+    )
