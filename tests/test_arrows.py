@@ -25,7 +25,7 @@ OUTSIDE = {
     "cli": {"click", "torch", "transformers"},
     "kernels": {"numpy", "numba", "torch", "triton"},
     "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
-    "profiler": {"numpy", "torch", "safetensors", "tqdm"},
+    "profiler": {"numpy", "torch", "safetensors", "tqdm", "psutil"},
     "engines": {"numpy", "torch", "transformers", "openvino", "openvino_genai"},
 }
 VOCABULARY = {"documents", "verifiers", "policies", "plans"}
