@@ -1,4 +1,4 @@
-"""How much other programs take of this process's cores while something is measured."""
+"""Other programs on this process's cores while something is measured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
 class Beside(NamedTuple):
-    """What was seen beside a piece."""
+    """Time of a piece, and of others beside it."""
 
     seconds: float
     others: float
