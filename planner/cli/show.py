@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .options import FILE, say, writable
+
+if TYPE_CHECKING:
+    from ..show.document_text import Showable
 
 
 @click.command()
@@ -27,22 +31,14 @@ def command(
     batch_size: int | None,
     context: int | None,
 ) -> None:
-    """Show a PROFILE, PLAN, REPORT or CHECK, or a head (.safetensors).
+    """Show a PROFILE, PLAN, REPORT or CHECK, a head (.safetensors), or a speculation_profile.json.
 
     Of a profile: what was measured, and with --plans which plans it allows.  Of a plan: what it
     does, what it was chosen from, and why it is the best.
     """
-    from ..documents.head_card import HeadCard
     from ..documents.profile import Profile
-    from ..plans.files import AnyDocument, load
 
-    content: AnyDocument | HeadCard
-    if document.suffix == ".safetensors":
-        from runtime.heads import load_card
-
-        content = load_card(document)
-    else:
-        content = load(document)
+    content = _opened(document)
     conditions = (temperature, plans or None, batch_size, context)
     printed_profile = isinstance(content, Profile) and png is None
     if not printed_profile and any(value is not None for value in conditions):
@@ -52,6 +48,8 @@ def command(
     if png is not None:
         from ..show.figures import FIGURES, save_png
 
+        if type(content) not in FIGURES:
+            raise click.UsageError(f"--png: {document} is printed only")
         save_png(FIGURES[type(content)](content), png)
         say(f"wrote {png}")
         return
@@ -73,3 +71,20 @@ def command(
         question = Question(batch_size=first if batch_size is None else batch_size, context=context)
     parts = outlook(content, temperature=temperature, plans=question)
     click.echo(printed([*show_profile(content), *parts]))
+
+
+def _opened(path: Path) -> Showable:
+    """The content of the file, ours or another tool's.  Raises PlannerError."""
+    if path.suffix == ".safetensors":
+        from runtime.heads import load_card
+
+        return load_card(path)
+
+    from ..documents.document import read_json
+    from ..documents.speculation_profile import SpeculationProfile
+    from ..plans.files import load
+
+    content = read_json(path)
+    if "schema_version" in content:
+        return SpeculationProfile.parse(content, str(path))
+    return load(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..documents.speculation_profile import SpeculationProfile
 from .notations import as_json
 from .task import Export, Task
 from .vllm import drawn_at_temperature
@@ -10,33 +11,29 @@ DIGITS = 6
 
 
 class NvidiaProfile:
-    """Acceptance by position as `speculation_profile.json` of Model-Optimizer, schema 1.0.
-
-    Marginal: P(all drafted tokens up to this one are accepted); conditional: P(this one is | all
-    before it were).  Of the chain that is planned, whose draft of fewer tokens is its beginning
-    (`chain_analytic`).
-    """
+    """A `SpeculationProfile` of the chain that is planned, whose draft of fewer tokens is its
+    beginning (`chain_analytic`)."""
 
     def export(self, task: Task) -> Export:
         choice = task.choose(drawn_at_temperature(task), even_slower=True)
         marginal = choice.chances
         rates = [round(each, DIGITS) for each in conditional(marginal)]
         length = round(1 + sum(marginal), DIGITS)
-        content = {
-            "schema_version": "1.0",
-            "measured": True,
-            "producer": "espalier",
-            "method": "draft_model",
-            "num_speculative_tokens": choice.num_tokens,
-            "max_supported_k": choice.num_tokens,
-            "verification_method": "longest_prefix",
-            "conditional_accept_rates": rates,
-            "marginal_accept_rates": [round(each, DIGITS) for each in marginal],
-            "mean_accept_length": length,
-            "accept_length_model": "chain_analytic",
-            "accept_length_by_k": {str(choice.num_tokens): length},
-            "measurement_conditions": conditions(task, choice.plan.verifier),
-        }
+        content = SpeculationProfile(
+            schema_version="1.0",
+            measured=True,
+            producer="espalier",
+            method="draft_model",
+            num_speculative_tokens=choice.num_tokens,
+            max_supported_k=choice.num_tokens,
+            verification_method="longest_prefix",
+            conditional_accept_rates=rates,
+            marginal_accept_rates=[round(each, DIGITS) for each in marginal],
+            mean_accept_length=length,
+            accept_length_model="chain_analytic",
+            accept_length_by_k={str(choice.num_tokens): length},
+            measurement_conditions=conditions(task, choice.plan.verifier),
+        )
         notes = [
             "a proposal (Model-Optimizer pull requests 2247 and 2313, open); draft_checkpoint and "
             "target_model, whose keys it leaves open, are not written, the names stand under "
@@ -46,7 +43,7 @@ class NvidiaProfile:
         ]
         if len(rates) > 1 and len(set(rates)) == 1:
             notes.append("the profile tells no positions apart: one rate stands at all of them")
-        return Export(as_json(content), choice.plan, notes)
+        return Export(as_json(content.model_dump()), choice.plan, notes)
 
 
 def conditional(marginal: list[float]) -> list[float]:

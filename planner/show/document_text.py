@@ -8,6 +8,7 @@ from typing import Any
 from ..documents.counted import counted
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
+from ..documents.speculation_profile import SpeculationProfile
 from ..documents.surroundings import beside_words
 from ..plans.check import Check
 from ..plans.files import AnyDocument
@@ -17,12 +18,14 @@ from .check_text import show_check
 from .head_text import show_head
 from .ranking_text import ranking
 from .report_text import show_report
-from .tables import Shown, named, printed, shares_table
+from .tables import Shown, named, printed, shares_table, table
 from .times_text import show_times
 from .words import engine_words, model_words, summary
 
+Showable = AnyDocument | HeadCard | SpeculationProfile
 
-def render(document: AnyDocument | HeadCard) -> str:
+
+def render(document: Showable) -> str:
     """The document for a person, as plain text without colours."""
     return printed(DISPLAYS[type(document)](document))
 
@@ -109,10 +112,33 @@ def _tree_lines(plan: Plan) -> Iterator[str]:
         stack.extend((child, deeper) for child in reversed(tree.children[node]))
 
 
+def show_speculation_profile(rates: SpeculationProfile) -> list[Shown]:
+    """Acceptance by position, and the tokens of a step if every step drafts so far."""
+    marginal = rates.marginal_accept_rates
+    lines = {
+        "measured by": " ".join(filter(None, (rates.producer, rates.method))),
+        "under": ", ".join(
+            f"{name} {value}"
+            for name, value in (rates.measurement_conditions or {}).items()
+            if value is not None
+        ),
+        "tokens": f"{rates.mean_accept_length:.3f} per step as written, "
+        f"{1 + sum(marginal):.3f} by the rates",
+    }
+    rows = [
+        (str(place), f"{each:.3f}", f"{reached:.3f}")
+        for place, (each, reached) in enumerate(
+            zip(rates.conditional_accept_rates, marginal, strict=True), start=1
+        )
+    ]
+    return [named(lines, 13), table("", ["position", "accepted", "reached"], rows)]
+
+
 DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {
     Profile: show_profile,
     Plan: show_plan,
     Report: show_report,
     HeadCard: show_head,
     Check: show_check,
+    SpeculationProfile: show_speculation_profile,
 }

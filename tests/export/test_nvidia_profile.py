@@ -7,7 +7,9 @@ import json
 import pytest
 
 from planner import PlannerError
+from planner.documents.speculation_profile import SpeculationProfile
 from planner.export import export
+from planner.export.notations import as_json
 from planner.export.nvidia import conditional
 from planner.optimizer import solve
 from tests.optimizer import factory
@@ -78,3 +80,9 @@ def test_a_planned_chain_is_written_without_its_profile(profile):
     plan = solve(profile, solver="chain", verifier="chain")
     said = json.loads(export(plan, "nvidia-profile").content)
     assert said["marginal_accept_rates"] == pytest.approx(plan.predicted.reach[1:], abs=1e-6)
+
+
+def test_what_is_written_is_read_back_exactly(profile, plan):
+    written = export(plan, "nvidia-profile", profile=profile).content
+    read = SpeculationProfile.parse(json.loads(written), "file")
+    assert as_json(read.model_dump()) == written
