@@ -34,6 +34,14 @@ class Files:
     threads: int | None = None
     most_tokens: int = MOST_TOKENS
 
+    @classmethod
+    def of(cls, facts: EngineFacts) -> Files:
+        """The files that a profile's engine was started with."""
+        return cls(
+            facts.target, facts.draft, facts.place, tuple(facts.options), facts.threads,
+            facts.most_tokens,
+        )  # fmt: skip
+
 
 class Answer(NamedTuple):
     """One prompt's continuation by an engine, the reading of the prompt excluded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..documents.errors import PlannerError
@@ -66,25 +66,19 @@ class EngineWishes:
         """
         from engines import MOST_TOKENS, PROGRAMS, Files
 
-        from ..documents.engine import EngineFacts
-
         name = self.engine or (known.name if known else None)
         if name not in PROGRAMS:
             raise PlannerError(
                 f"engine: got {name or 'none'}, expected one of {', '.join(PROGRAMS)} (--engine)"
             )
-        if known is None or known.name != name:
+        if known is not None and known.name == name:
+            files = Files.of(known)
+        else:
             most = MOST_TOKENS if self.max_nodes is None else self.max_nodes - 1
-            known = EngineFacts(
-                name=name, version="", verifier="", solvers=[""], most_tokens=most,
-                target=models[0], draft=models[1],
-            )  # fmt: skip
-        files = Files(
-            target=self.engine_target or known.target,
-            draft=self.engine_draft or known.draft,
-            place=self.engine_path or known.place,
-            options=self.engine_words or tuple(known.options),
-            threads=self.threads or known.threads,
-            most_tokens=known.most_tokens,
-        )
-        return PROGRAMS[name](files, room)
+            files = Files(*models, most_tokens=most)
+        wishes = {
+            "target": self.engine_target, "draft": self.engine_draft, "place": self.engine_path,
+            "options": self.engine_words, "threads": self.threads,
+        }  # fmt: skip
+        said: dict[str, Any] = {name: value for name, value in wishes.items() if value}
+        return PROGRAMS[name](replace(files, **said), room)
