@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,15 +18,13 @@ from planner.export.hugging_face import settings_of
 from planner.policies import Drafting, DynamicDrafting
 from runtime.loading import load_model
 
-from .program import Answer, Files, PassTimes
+from .program import Answer, PassTimes, ToldByName
 
 
-@dataclass(frozen=True)
-class AssistedGeneration:
+class AssistedGeneration(ToldByName):
     """`generate` with an `assistant_model`, one request at a time."""
 
-    files: Files
-    context: int
+    default = DynamicDrafting(max_depth=20, num_tokens=20, confidence=0.4)
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -43,14 +41,8 @@ class AssistedGeneration:
             threads=self.files.threads,
         )
 
-    @property
-    def default(self) -> Drafting:
-        return DynamicDrafting(max_depth=20, num_tokens=20, confidence=0.4)
-
-    def words(self, drafting: Drafting | None) -> str:
-        if drafting is None:
-            return "no draft"
-        return ", ".join(f"{name} {value}" for name, value in settings_of(drafting).items())
+    def told(self, drafting: Drafting) -> Mapping[str, object]:
+        return settings_of(drafting)
 
     @contextmanager
     def running(self, drafting: Drafting | None) -> Iterator[_Generation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .asking import asked, is_healthy
 from .process import cpu_ms, free_port, leaving_nothing, program, served
-from .program import Answer, Files, PassTimes
+from .program import Answer, PassTimes, ToldByName
 
 LOOKED_AT = Sampling(temperature=1.0, top_k=10)
 """A chain is ended by the likeliest token's share of the draft's ten likeliest, whatever the
@@ -31,13 +31,10 @@ SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
 """Options that the server and the benchmark share, each with a value."""
 
 
-@dataclass(frozen=True)
-class LlamaServer:
+class LlamaServer(ToldByName):
     """`llama-server` with a draft model (`draft-simple`), one request at a time."""
 
-    files: Files
-    context: int
-    """Tokens that the server makes room for."""
+    default = ConfidentDrafting(max_depth=3, confidence=0.0)
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -62,15 +59,9 @@ class LlamaServer:
             threads=self.files.threads,
         )
 
-    @property
-    def default(self) -> Drafting:
-        return ConfidentDrafting(max_depth=3, confidence=0.0)
-
-    def words(self, drafting: Drafting | None) -> str:
-        if drafting is None:
-            return "no draft"
+    def told(self, drafting: Drafting) -> Mapping[str, object]:
         flags = flags_of(drafting)
-        return f"n-max {flags['spec-draft-n-max']}, p-min {flags['spec-draft-p-min']}"
+        return {"n-max": flags["spec-draft-n-max"], "p-min": flags["spec-draft-p-min"]}
 
     @contextmanager
     def running(self, drafting: Drafting | None) -> Iterator[_Server]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
@@ -100,3 +101,23 @@ class Program(Protocol):
 
     def words(self, drafting: Drafting | None) -> str:
         """The setting as the engine is told it."""
+
+
+@dataclass(frozen=True)
+class ToldByName(ABC):
+    """The parts of a `Program` that is told its setting as values by name."""
+
+    files: Files
+    context: int
+    """Tokens of a text that it makes room for."""
+    default: ClassVar[Drafting]
+
+    @abstractmethod
+    def told(self, drafting: Drafting) -> Mapping[str, object]:
+        """The values that tell two settings apart."""
+
+    def words(self, drafting: Drafting | None) -> str:
+        """See `Program.words`."""
+        if drafting is None:
+            return "no draft"
+        return ", ".join(f"{name} {value}" for name, value in self.told(drafting).items())

@@ -17,9 +17,8 @@ Read in the source of SGLang 0.5.23, and untried on a GPU:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
 from planner.documents.engine import EngineFacts
@@ -28,31 +27,23 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
 from .metrics_page import CounterNames
-from .program import Files, PassTimes
+from .program import PassTimes, ToldByName
 
 COUNTERS = CounterNames(steps="sglang:spec_verify_calls_total")
 
 
-@dataclass(frozen=True)
-class SglangServer:
+class SglangServer(ToldByName):
     """`sglang serve` with a draft model, or alone, one request at a time."""
 
-    files: Files
-    context: int
+    default = ConfidentDrafting(max_depth=3, confidence=0.0)
 
     @cached_property
     def facts(self) -> EngineFacts:
         return chain_facts("sglang", self.files, version_word="version")
 
-    @property
-    def default(self) -> Drafting:
-        return ConfidentDrafting(max_depth=3, confidence=0.0)
-
-    def words(self, drafting: Drafting | None) -> str:
-        if drafting is None:
-            return "no draft"
-        told = flags_of(drafting, self.files.draft)
-        return f"speculative-num-steps {told['speculative-num-steps']}"
+    def told(self, drafting: Drafting) -> Mapping[str, object]:
+        name = "speculative-num-steps"
+        return {name: flags_of(drafting, self.files.draft)[name]}
 
     @contextmanager
     def running(self, drafting: Drafting | None) -> Iterator[StreamedServer]:

@@ -19,9 +19,8 @@ Read in the source of vLLM 0.33.0, and untried on a GPU:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
 from planner.documents.engine import EngineFacts
@@ -30,7 +29,7 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
 from .metrics_page import CounterNames
-from .program import Files, PassTimes
+from .program import PassTimes, ToldByName
 
 COUNTERS = CounterNames(
     steps="vllm:spec_decode_num_drafts_total",
@@ -46,26 +45,18 @@ EXAMPLE = 5
 """Tokens that are drafted in its documentation's example; it has no default."""
 
 
-@dataclass(frozen=True)
-class VllmServer:
+class VllmServer(ToldByName):
     """`vllm serve` with a draft model, or alone, one request at a time."""
 
-    files: Files
-    context: int
+    default = ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
 
     @cached_property
     def facts(self) -> EngineFacts:
         return chain_facts("vllm", self.files, version_word="--version")
 
-    @property
-    def default(self) -> Drafting:
-        return ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
-
-    def words(self, drafting: Drafting | None) -> str:
-        if drafting is None:
-            return "no draft"
-        told = settings_of(drafting, self.files.draft)
-        return f"num_speculative_tokens {told['num_speculative_tokens']}"
+    def told(self, drafting: Drafting) -> Mapping[str, object]:
+        name = "num_speculative_tokens"
+        return {name: settings_of(drafting, self.files.draft)[name]}
 
     @contextmanager
     def running(self, drafting: Drafting | None) -> Iterator[StreamedServer]:
