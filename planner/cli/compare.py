@@ -23,7 +23,7 @@ def command(
 ) -> None:
     """Grade each PLAN by what PROFILE measured, beside the plan that solve chooses and none.
 
-    What a plan itself predicts counts for nothing: all are graded alike.
+    All are graded alike: predictions that stand in the plans count for nothing.
     """
     from ..documents.profile import Profile
     from ..plans.plan import Plan

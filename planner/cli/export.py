@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 @click.argument("plan", type=FILE)
 @click.option(
     "--to", "engine", required=True, type=Names("planner.export", "ENGINES"),
-    help="What is to take the plan.",
+    help="The engine that is to take the plan.",
 )  # fmt: skip
 @click.option(
     "--profile", type=FILE,
     help="That the plan was made from (default: the one in the plan's folder, if it is there).",
 )  # fmt: skip
-@click.option("--draft", metavar="ID_OR_DIR", help="What the engine is to call the draft model.")
+@click.option("--draft", metavar="ID_OR_DIR", help="The name of the draft model for the engine.")
 @output_option("settings")
 def command(
     plan: Path, engine: str, profile: Path | None, draft: str | None, output: Path | None
 ) -> None:
     """Write PLAN as an engine takes it: a file of its settings, or flags for its command line.
 
-    What the engine cannot carry out is planned anew for what it can, from the profile that the plan
-    was made from.
+    A plan that the engine cannot carry out is planned anew for what it can, from the profile that
+    it was made from.
     """
     from ..documents.document import write_atomically
     from ..documents.profile import Profile

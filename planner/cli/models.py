@@ -129,7 +129,7 @@ def load_named(
 
 
 def is_embedded(name: str) -> bool:
-    """Is it a model that ships with the project?
+    """True of a model that ships with the project.
 
     Raises PlannerError for one called so that does not: it is looked for nowhere else.
     """

@@ -96,7 +96,7 @@ def command(
     With --engine the times are those of a program that serves, which is started and asked; the
     acceptance is that of --target and --draft under its way of drafting.
 
-    What is not named is fitted to the models; what is named is kept, or refused.
+    Settings that are not named are fitted to the models; named ones are kept, or refused.
 
     Interrupted, it continues where it stopped when the same command is given again.
     """

@@ -23,7 +23,7 @@ class Way:
     most_children: int | None = None
     """Children of a node, at most; None: any number."""
     width: Callable[[Tree], int] | None = None
-    """How many nodes each draft pass below the root expands, where that is not up to the tree."""
+    """Nodes that each draft pass below the root expands, where that is not up to the tree."""
     is_uniform: bool = False
     """Must every node have as many children as the others of its level?"""
 
