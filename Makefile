@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit soak docs record notebooks train gpu clean
+.PHONY: help setup demo test lint types unit soak engines docs record notebooks train gpu clean
 
 help:
 	@echo "make setup   the virtual environment that the others run in"
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
 	@echo "make test    set up, lint, type-check and run every test"
 	@echo "make soak    statistical tests with many samples (minutes)"
+	@echo "make engines ask the engines' own parsers to read every export; LLAMA=FOLDER has llama-server"
 	@echo "make notebooks   run the notebooks again, and keep what they show"
 	@echo "make docs    build the documentation into build/site, every link checked"
 	@echo "make record  make demo, and show its run in the README and the notebook"
@@ -47,6 +48,10 @@ unit: setup
 # The statistical tests with more samples than anybody waits for while working.
 soak: setup
 	$(RUN) -m pytest -n auto --maxprocesses 8 -m soak
+
+# Parsers are installed into build/engines, each with what it imports and nothing else.
+engines: setup
+	$(RUN) -m tests.export.parsers
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet --site-dir build/site

@@ -115,22 +115,23 @@ def contest(
 ) -> tuple[Check, Check]:
     """The plan beside the best of a grid, and before that among all of it.  Both are kept."""
 
-    def checked(kind: str, count: int, others: Sequence[Drafting]) -> Check:
+    prompts = load_prompts("evaluation", arguments.num_prompts)
+
+    def checked(kind: str, every: int, others: Sequence[Drafting]) -> Check:
         path = stem.with_name(f"{stem.name}-{kind}.json")
         if not path.exists():
-            prompts = load_prompts("evaluation", count)
-            turns = Turns(prompts, plan.sampling, arguments.num_tokens, seed=0)
+            turns = Turns(prompts[::every], plan.sampling, arguments.num_tokens, seed=0)
             check(engine, plan, turns, others=others).save(path)
         return Check.load(path)
 
     among = checked(
         "grid",
-        arguments.num_tried,
+        arguments.num_prompts // arguments.num_tried,
         [ConfidentDrafting(max_depth=length, confidence=sure) for length, sure in grid],
     )
     best = others_best(among).drafting
     assert best is not None
-    return checked("best", arguments.num_prompts, [best]), among
+    return checked("best", 1, [best]), among
 
 
 def others_best(among: Check) -> EngineRun:
@@ -172,7 +173,7 @@ def table(rows: Sequence[EngineRow]) -> str:
     """A line for each plan."""
     head = [
         "engine", "target", "T", "the plan's setting", "tokens per step", "speedup",
-        "speedup, processor time", "best of the grid", "greedy texts as plain",
+        "speedup, processor time", "best of the grid", "prompts", "greedy texts as plain",
     ]  # fmt: skip
     lines = []
     for row in rows:
@@ -189,7 +190,7 @@ def table(rows: Sequence[EngineRow]) -> str:
         lines.append(
             [
                 row.engine, row.shape, f"{row.temperature:g}", row.setting, tokens, speed, cpu,
-                best, f"{row.num_same} of {row.num_greedy}",
+                best, f"{row.num_prompts}", f"{row.num_same} of {row.num_greedy}",
             ]
         )  # fmt: skip
     return markdown(head, lines)
@@ -199,7 +200,7 @@ def main() -> None:
     counts = {
         "num-profiled": (256, "profiling prompts that acceptance is measured on"),
         "num-prompts": (192, "evaluation prompts for the plan, the best of the grid, and neither"),
-        "num-tried": (12, "the first so many of them for the grid"),
+        "num-tried": (12, "so many of them, evenly spread, for the grid"),
         "num-tokens": (128, "tokens of every continuation"),
     }
     parser = parser_of(__doc__ or "", counts)

@@ -52,6 +52,11 @@ def measure_engine_profile(
     """
     if not prompts or not settings.samplings:
         raise PlannerError("prompts, temperatures: expected at least one of each")
+    if set(settings.batch_sizes) != {1}:
+        raise PlannerError(
+            f"batch_size: got {', '.join(map(str, settings.batch_sizes))}, expected 1 alone: "
+            "engines are timed one request at a time"
+        )
     extent, facts = fitted(settings, pair, max(map(len, prompts))), engine.facts
     check_prompts(prompts, pair, extent.num_tokens)
     if facts.greedy_only and not all(each.is_greedy for each in settings.samplings):

@@ -34,6 +34,7 @@ from .optimum import optimal_entries
 from .profile_settings import Extent, Settings, fitted
 from .recording import Recording, record_replays, replay_entry, replayed_verifiers
 from .target_texts import check_prompts
+from .times.batches import at_batch
 from .times.cost_grid import CostGrid, chain_sizes, powers_of_two
 from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
@@ -148,7 +149,11 @@ class _Measurement:
             execution=describe_execution(self.pair.target),
             target=self.pair.target.info,
             draft=self.pair.draft.info,
-            costs=list(rounds.costs().values()),
+            costs=[
+                at_batch(costs, size)
+                for size in sorted({1, *self.settings.batch_sizes})
+                for costs in rounds.costs().values()
+            ],
             surroundings=progress.surroundings,
             acceptance=entries,
             optimal=optimal,

@@ -50,6 +50,11 @@ ENGINE_ROOM = 256
     help="Tokens in the cache when times are measured; repeatable (default: 128; thorough: 128 "
     "and 512; less where the models serve less).",
 )  # fmt: skip
+@click.option(
+    "--batch-size", "batch_sizes", type=click.IntRange(1), multiple=True,
+    help="Tell costs also for so many requests that decode together; repeatable. A pass over n "
+    "nodes of each stands for one over so many times n nodes of one request.",
+)  # fmt: skip
 @options.setting(
     "--max-nodes", type=click.IntRange(2),
     help="Largest tree to be timed, root included (default: 64, or as many as find room).",
@@ -88,6 +93,7 @@ def command(
     top_p: float,
     thorough: bool,
     contexts: tuple[int, ...],
+    batch_sizes: tuple[int, ...],
     heads: tuple[Path, ...],
     output: Path | None,
 ) -> None:
@@ -117,6 +123,7 @@ def command(
             for temperature in dict.fromkeys(temperatures or TEMPERATURES)
         ),
         contexts=tuple(sorted(set(contexts))) or None,
+        batch_sizes=tuple(sorted(set(batch_sizes))) or (1,),
         wanted=THOROUGH if thorough else QUICK,
     )
     named = options.settings(NamedPair)

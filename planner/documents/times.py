@@ -57,6 +57,10 @@ class Costs(Part):
     sampling: Sampling | None = Field(
         default=None, description="that the times are of, where they depend on it; null: any"
     )
+    by_rows: bool = Field(
+        default=False,
+        description="true: read off the times of one request with batch_size times as many rows",
+    )
     pace: list[Annotated[float, Field(gt=0)]] = Field(
         default_factory=list,
         description="by sweep: how many times as long as in the median one the models' passes "

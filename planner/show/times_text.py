@@ -22,6 +22,7 @@ ADVICE = (
     "be steadier"
 )
 
+BY_ROWS = " (read off one request with as many rows)"
 FEW = (2, 4, 8)
 """Nodes for which it is said what else a step takes, by who decides on its tree."""
 
@@ -36,8 +37,9 @@ def show_times(costs: Costs) -> Shown:
 
 
 def _by_size(costs: Costs) -> Shown:
+    how = BY_ROWS if costs.by_rows else ""
     title = (
-        f"batch {costs.batch_size}, context {costs.context}: one token alone "
+        f"batch {costs.batch_size}{how}, context {costs.context}: one token alone "
         f"{costs.target_step.low_ms[0]:.2f} ms (target), {costs.draft_step.low_ms[0]:.2f} ms "
         f"(draft); first draft pass of a step {costs.draft_root.low_ms[0]:.2f} ms; below, in ms, "
         "verifying n nodes, a later draft pass over n nodes, and what else a step takes, by "
