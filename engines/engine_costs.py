@@ -115,7 +115,7 @@ def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
     if not passes["target"].size:
         return ""
     once = float(np.median(passes["target"][:, 0]))
-    step = float(np.median([piece["plain"] for piece in steps.values()]))
+    step = float(np.median(np.concatenate([piece["plain"] for piece in steps.values()], axis=1)))
     line = f"one token takes {once:.3g} ms in the benchmark and {step:.3g} ms in a step"
     if LEAST_SHARE <= once / step <= MOST_SHARE:
         return line
@@ -155,28 +155,34 @@ def engine_costs(
 def _costs(
     facts: EngineFacts, context: int, sampling: Sampling, passes: Piece, steps: Mapping[int, Piece]
 ) -> Costs:
-    usual = float(np.median([piece["plain"] for piece in steps.values()]))
+    usual = float(np.median(np.concatenate([piece["plain"] for piece in steps.values()])))
     sizes = [length + 1 for length in steps]
     paced = [_at_one_pace(piece["plain"], piece["drafted"], usual) for piece in steps.values()]
-    alone, drafted = (np.array(each).T for each in zip(*paced, strict=True))
+    alone = np.concatenate([each for each, _ in paced])
+    drafted = [each for _, each in paced]
     target, once = passes["target"], passes["draft"][:, :1]
     if target.size:
         counts = range(1, target.shape[1] + 1)
-        long = np.array([piece["length"] for piece in steps.values()]).T
-        num_passes = np.maximum(long, 1)  # a chain that is not begun has cost one
-        passed = np.interp(long + 1, counts, np.quantile(target, 0.25, axis=0))
-        passed += num_passes * np.quantile(once, 0.25)
+        long = [piece["length"] for piece in steps.values()]
+        num_passes = [np.maximum(each, 1) for each in long]  # a chain not begun has cost one
+        usually = np.quantile(target, 0.25, axis=0), np.quantile(once, 0.25)
+        passed = [
+            np.interp(tokens + 1, counts, usually[0]) + count * usually[1]
+            for tokens, count in zip(long, num_passes, strict=True)
+        ]
         # a benchmark that met a slower machine: no step takes less than its passes
-        level = min(1.0, float(np.min(np.median(drafted, 0) / np.median(passed, 0))))
-        verify, once = _curve(counts, (level * target).T), level * once
-        rest = drafted - level * passed
+        shares = np.array(_medians(drafted)) / _medians(passed)
+        level = min(1.0, float(shares.min()))
+        verify, once = _curve(counts, list((level * target).T)), level * once
+        rest = [step - level * known for step, known in zip(drafted, passed, strict=True)]
         # what every further token costs besides is taken to belong to its draft pass
-        further = max(0.0, float(np.polyfit(np.median(num_passes, 0), np.median(rest, 0), 1)[0]))
-        once, rest = once + further, rest - num_passes * further
+        further = max(0.0, float(np.polyfit(_medians(num_passes), _medians(rest), 1)[0]))
+        once = once + further
+        rest = [ms - count * further for ms, count in zip(rest, num_passes, strict=True)]
     else:  # nobody says how a step is made up: all of it stands under its number of nodes
-        verify = _curve([1, *sizes], [alone.ravel(), *drafted.T])
-        once, rest = np.full((len(drafted), 1), LEAST_MS), np.full_like(drafted, LEAST_MS)
-    draft, overhead = _curve([1], once.T), _curve(sizes, rest.T)
+        verify = _curve([1, *sizes], [alone, *drafted])
+        once, rest = np.full((1, 1), LEAST_MS), [np.full(1, LEAST_MS) for _ in sizes]
+    draft, overhead = _curve([1], [once.ravel()]), _curve(sizes, rest)
     return Costs(
         batch_size=1,
         context=context,
@@ -186,7 +192,7 @@ def _costs(
         draft=draft,
         overhead=dict.fromkeys((facts.verifier, GREEDY_VERIFIER), overhead),
         chains=GrowingTimes(draft_root=draft, draft=draft, overhead=overhead),
-        target_step=_curve([1], [alone.ravel()]),
+        target_step=_curve([1], [alone]),
         draft_step=draft,
     )
 
@@ -203,7 +209,11 @@ def _at_one_pace(
     return plain / pace, drafted / pace
 
 
-def _curve(counts: Sequence[int], repeated: np.ndarray | list[np.ndarray]) -> Curve:
+def _medians(repeated: Sequence[np.ndarray]) -> list[float]:
+    return [float(np.median(each)) for each in repeated]
+
+
+def _curve(counts: Sequence[int], repeated: Sequence[np.ndarray]) -> Curve:
     """Quartiles of the times that were repeated at each of `counts`, float64 [repeats] each.
 
     Means have narrower quartiles than what they are of: all are given as they were measured, or

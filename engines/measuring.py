@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.profile import Acceptance, Profile, Replay
 from planner.documents.sampling import Sampling
+from planner.documents.times import Costs
+from planner.documents.tree import Tree
 from planner.documents.version import WRITTEN_BY
+from planner.estimates.evidence import recorded
+from planner.estimates.step_costs import step_costs
 from planner.verifiers import verifier_at
 from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
 from profiler.journal import Journal, Piece, identity_of, measured_by
@@ -32,6 +37,8 @@ from .program import Program, Running
 NUM_TIMED, TIMED_TOKENS = 12, 64
 """Prompts that the engine decodes for its times, and the length of their continuations."""
 PASS_REPEATS = 30
+NEAR = 0.1
+"""The share by which a chain may seem slower than the fastest, and is timed closer all the same."""
 NUM_COMPARED, COMPARED_TOKENS, LEAST_SAME = 4, 16, 0.5
 """Prompts and tokens by which the engine's target is compared with the pair's, and the share of
 these that have to be the same."""
@@ -48,7 +55,9 @@ def measure_engine_profile(
 ) -> Profile:
     """Measure an engine on this machine, and the acceptance of `pair` under its way of drafting.
 
-    See `measure_profile`.  Raises PlannerError also where the engine fails.
+    See `measure_profile`.  Where only whole steps tell what a pass takes, chains that may be the
+    fastest are timed for as long again as all were.
+    Raises PlannerError also where the engine fails.
     """
     if not prompts or not settings.samplings:
         raise PlannerError("prompts, temperatures: expected at least one of each")
@@ -96,13 +105,40 @@ def measure_engine_profile(
         passes = progress.timed("passes", partial(time_passes, engine, turns, PASS_REPEATS))
         sizes = lengths(facts, every=not passes["target"].size)
         with engine.running(None) as plain:
-            timed = partial(time_steps, engine, plain, turns=turns, samplings=settings.samplings)
+            timed = partial(time_steps, engine, plain, samplings=settings.samplings)
             steps = {
-                length: progress.timed(f"steps-{length}", partial(timed, length))
+                length: progress.timed(f"steps-{length}", partial(timed, length, turns=turns))
                 for length in sizes
             }
+            taken = partial(engine_costs, facts, turns.context, settings.samplings, passes)
+            profile = _profile(pair, facts, taken(steps), traced, trees, width)
+            if not passes["target"].size:
+                near = promising(profile, sizes)
+                places = range(NUM_TIMED, NUM_TIMED + NUM_TIMED * len(sizes) // len(near))
+                others = replace(turns, prompts=[prompts[each % len(prompts)] for each in places])
+                progress.expect({f"again-{length}": 5 * len(sizes) // len(near) for length in near})
+                for length in near:
+                    again = partial(timed, length, turns=others)
+                    more = progress.timed(f"again-{length}", again)
+                    steps[length] = {
+                        name: np.concatenate([rows, more[name]], axis=1)
+                        for name, rows in steps[length].items()
+                    }
     if line := two_clocks(passes, steps):
         report_line(line)
+    said = {"costs": taken(steps), "surroundings": progress.surroundings}
+    return profile.model_copy(update=said)
+
+
+def _profile(
+    pair: Pair,
+    facts: EngineFacts,
+    costs: list[Costs],
+    traced: Mapping[Sampling, Piece],
+    trees: Mapping[Sampling, Piece],
+    width: Width,
+) -> Profile:
+    """The profile, as far as it is measured."""
     acceptance: list[Acceptance] = []
     replays: list[Replay] = []
     arrays: Piece = {}
@@ -121,11 +157,28 @@ def measure_engine_profile(
         target=pair.target.info,
         draft=pair.draft.info,
         engine=facts,
-        costs=engine_costs(facts, turns.context, settings.samplings, passes, steps),
-        surroundings=progress.surroundings,
+        costs=costs,
         acceptance=acceptance,
         replays=replays,
     ).with_arrays(arrays, "profile.safetensors")
+
+
+def promising(profile: Profile, sizes: Sequence[int]) -> list[int]:
+    """Lengths, of `sizes`, of the chains that may be the fastest at some sampling, as far as the
+    profile tells."""
+    found: set[int] = set()
+    for entry in profile.acceptance:
+        evidence = recorded(profile, entry)
+        verifier = verifier_at(entry.verifier, entry.sampling).name
+        costs = step_costs(profile, verifier=verifier, sampling=entry.sampling)
+        speeds = {}
+        for length in sizes:
+            chain = Tree([-1, *range(length)])
+            tokens = evidence.predict(chain).tokens_per_step.value
+            speeds[length] = tokens / costs.step(chain).ms
+        best = max(speeds.values())
+        found |= {length for length, speed in speeds.items() if speed > (1 - NEAR) * best}
+    return sorted(found)
 
 
 def check_models(

@@ -215,12 +215,20 @@ class Progress(tqdm):
 
     def __init__(self, work: Mapping[str, int], journal: Journal) -> None:
         self._journal = journal
-        self._left = {name: each for name, each in work.items() if not journal.holds(name)}
-        total = sum(work.values())
-        done = total - sum(self._left.values())
+        self._left: dict[str, int] = {}
         self.surroundings: list[Surroundings] = []
         self._seconds = self._again = 0.0
-        super().__init__(total=total, initial=done, bar_format=BAR, desc="profile")
+        super().__init__(total=0, bar_format=BAR, desc="profile")
+        self.expect(work)
+
+    def expect(self, work: Mapping[str, int]) -> None:
+        """Pieces that are still to come, and the work of each."""
+        left = {name: each for name, each in work.items() if not self._journal.holds(name)}
+        self._left |= left
+        self.total += sum(work.values())
+        done = sum(work.values()) - sum(left.values())
+        self.initial += done
+        self.update(done)
 
     def piece(self, name: str, measure: Callable[[], Piece]) -> Piece:
         """The piece `name`, taken now or before."""
