@@ -137,9 +137,7 @@ def row(condition: str, plan: Plan, pair: Pair, arguments: Namespace) -> MovedRo
         plan=plain / found["0"],
         followed=plain / found["followed"],
         best=plain / found[str(best)],
-        best_setting=plan.settings[best].drafting.words()
-        if plan.settings[best].speculates
-        else "none",
+        best_setting=plan.settings[best].words,
         steps=follower.loop.steps,
     )
 

@@ -109,6 +109,16 @@ def time_steps(
     return {name: np.array(each) for name, each in rows.items()}
 
 
+def joined(some: Mapping[int, Piece], more: Mapping[int, Piece]) -> dict[int, Piece]:
+    """Pieces of `time_steps` for the lengths of `more`: those prompts behind those of `some`."""
+    return {
+        length: {
+            name: np.concatenate([some[length][name], rows], axis=1) for name, rows in piece.items()
+        }
+        for length, piece in more.items()
+    }
+
+
 def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
     """A line on how the benchmark's times and those of the engine's steps agree; empty where there
     is no benchmark.  A step without a draft is a pass over one token and little else."""

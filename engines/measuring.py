@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from planner.documents.document import PlannerError
@@ -31,7 +30,7 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
 
-from .engine_costs import Turns, engine_costs, lengths, time_passes, time_steps, two_clocks
+from .engine_costs import Turns, engine_costs, joined, lengths, time_passes, time_steps, two_clocks
 from .program import Program, Running
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
@@ -105,28 +104,24 @@ def measure_engine_profile(
         passes = progress.timed("passes", partial(time_passes, engine, turns, PASS_REPEATS))
         sizes = lengths(facts, every=not passes["target"].size)
         with engine.running(None) as plain:
-            timed = partial(time_steps, engine, plain, samplings=settings.samplings)
-            steps = {
-                length: progress.timed(f"steps-{length}", partial(timed, length, turns=turns))
-                for length in sizes
-            }
-            taken = partial(engine_costs, facts, turns.context, settings.samplings, passes)
-            profile = _profile(pair, facts, taken(steps), traced, trees, width)
+
+            def timed(name: str, sizes: Sequence[int], turns: Turns) -> dict[int, Piece]:
+                each = partial(time_steps, engine, plain, turns=turns, samplings=settings.samplings)
+                return {n: progress.timed(f"{name}-{n}", partial(each, n)) for n in sizes}
+
+            steps = timed("steps", sizes, turns)
+            costs = partial(engine_costs, facts, turns.context, settings.samplings, passes)
+            profile = _profile(pair, facts, costs(steps), traced, trees, width)
             if not passes["target"].size:
                 near = promising(profile, sizes)
-                places = range(NUM_TIMED, NUM_TIMED + NUM_TIMED * len(sizes) // len(near))
+                share = len(sizes) // len(near)
+                progress.expect({f"again-{n}": 5 * share for n in near})
+                places = range(NUM_TIMED, NUM_TIMED * (1 + share))
                 others = replace(turns, prompts=[prompts[each % len(prompts)] for each in places])
-                progress.expect({f"again-{length}": 5 * len(sizes) // len(near) for length in near})
-                for length in near:
-                    again = partial(timed, length, turns=others)
-                    more = progress.timed(f"again-{length}", again)
-                    steps[length] = {
-                        name: np.concatenate([rows, more[name]], axis=1)
-                        for name, rows in steps[length].items()
-                    }
+                steps |= joined(steps, timed("again", near, others))
     if line := two_clocks(passes, steps):
         report_line(line)
-    said = {"costs": taken(steps), "surroundings": progress.surroundings}
+    said = {"costs": costs(steps), "surroundings": progress.surroundings}
     return profile.model_copy(update=said)
 
 

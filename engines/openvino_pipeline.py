@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from planner.documents.sampling import Sampling
 from planner.export.openvino import settings_of
 from planner.policies import Drafting, TreeDrafting
 
-from .program import Answer, Files, PassTimes
+from .program import Answer, PassTimes, ToldByName
 
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 """Unless others are asked for: in narrower types texts change."""
@@ -29,8 +29,7 @@ WARM = 32
 pass over so many tokens first comes."""
 
 
-@dataclass(frozen=True)
-class OpenVinoPipeline:
+class OpenVinoPipeline(ToldByName):
     """`LLMPipeline`, one request at a time, greedy.
 
     Where the target samples, OpenVINO GenAI does not follow its distribution: a drafted token is
@@ -39,8 +38,7 @@ class OpenVinoPipeline:
     output shows it too: tests/engines/test_openvino.py).
     """
 
-    files: Files
-    context: int
+    default = TreeDrafting(parents=[-1, *range(5)])
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -63,14 +61,8 @@ class OpenVinoPipeline:
             threads=self.files.threads,
         )
 
-    @property
-    def default(self) -> Drafting:
-        return TreeDrafting(parents=[-1, *range(5)])
-
-    def words(self, drafting: Drafting | None) -> str:
-        if drafting is None:
-            return "no draft"
-        return ", ".join(f"{name} {value}" for name, value in settings_of(drafting).items())
+    def told(self, drafting: Drafting) -> Mapping[str, object]:
+        return settings_of(drafting)
 
     @contextmanager
     def running(self, drafting: Drafting | None) -> Iterator[_Pipeline]:

@@ -82,6 +82,8 @@ class ClosedLoop:
         self._which, self._missed, self._again = 0, 0, False
         self.steps = [0] * number
         """Steps so far, by setting."""
+        self.looked_ms = 0.0
+        """Time so far that looks at other settings were believed to cost."""
 
     @property
     def factor(self) -> float:
@@ -96,7 +98,9 @@ class ClosedLoop:
     @property
     def followed(self) -> Followed:
         """The part of a report that says what was done."""
-        return Followed(steps=list(self.steps), factor=self.factor, chance=self.chance)
+        return Followed(
+            steps=list(self.steps), factor=self.factor, chance=self.chance, looked_ms=self.looked_ms
+        )
 
     def choose(self) -> int:
         """The setting of the next step, by its place."""
@@ -137,6 +141,7 @@ class ClosedLoop:
             if gain > worth and spent <= self._credit:
                 chosen, worth, price = other, gain, spent
         self._credit -= price
+        self.looked_ms += price
         return chosen
 
     def _follow_time(self, which: int, level: float) -> None:

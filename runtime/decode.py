@@ -189,6 +189,7 @@ class Decoder:
             run.step_ms.append(1e3 * (perf_counter() - start))
             if self.loop is not None:
                 self.loop.note(len(step.tokens), run.step_ms[-1])
+                run.followed.append((which, self.loop.factor, self.loop.chance))
                 run.step_ms[-1] = 1e3 * (perf_counter() - start)
             yield new
 

@@ -11,7 +11,7 @@ import numpy as np
 from planner.documents.estimate import Estimate
 from planner.documents.version import WRITTEN_BY
 from planner.plans.plan import Plan
-from planner.plans.report import Baseline, Continuation, Measured, PhaseTimes, Report
+from planner.plans.report import Baseline, Continuation, FollowedSteps, Measured, PhaseTimes, Report
 
 from .language_model import LanguageModel
 from .machine import describe_execution, describe_machine
@@ -31,6 +31,8 @@ class Run:
     steps: list[StepRecord] = field(default_factory=list)
     tokens_by_step: list[int] = field(default_factory=list)  # up to the text's end
     step_ms: list[float] = field(default_factory=list)  # bookkeeping included
+    followed: list[tuple[int, float, float]] = field(default_factory=list)
+    """Of each step the setting, and the closed loop's factor and chance behind it."""
 
     @property
     def decode_ms(self) -> float:
@@ -71,9 +73,21 @@ def report_of(
                 text=None if to_text is None else to_text(run.tokens),
                 tokens_by_step=run.tokens_by_step,
                 decode_ms=run.decode_ms,
+                followed=_followed(run),
             )
             for run in runs
         ],
+    )
+
+
+def _followed(run: Run) -> FollowedSteps | None:
+    if not run.followed:
+        return None
+    settings, factors, chances = zip(*run.followed, strict=True)
+    return FollowedSteps(
+        settings=list(settings),
+        factors=[round(each, 3) for each in factors],
+        chances=[round(each, 3) for each in chances],
     )
 
 

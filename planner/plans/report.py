@@ -21,6 +21,14 @@ class PhaseTimes(Part):
     accept_ms: float = Field(ge=0, description="acceptance walk, cache keeping, bookkeeping")
 
 
+class FollowedSteps(Part):
+    """The settings of a continuation's steps, and what was believed behind each; see `Followed`."""
+
+    settings: list[int] = Field(description="by its place in the plan's table")
+    factors: list[float]
+    chances: list[float]
+
+
 class Continuation(Part):
     """One prompt's continuation."""
 
@@ -29,6 +37,9 @@ class Continuation(Part):
     text: str | None = None
     tokens_by_step: list[int] = Field(description="tokens emitted by each step, bonus included")
     decode_ms: float = Field(ge=0, description="wall time after the prompt was read")
+    followed: FollowedSteps | None = Field(
+        default=None, description="absent where the plan was carried out to the letter"
+    )
 
 
 class Measured(Part):
@@ -76,6 +87,9 @@ class Followed(Part):
     factor: float = Field(gt=0, description="a step's time over the planned one, same setting")
     chance: float = Field(
         gt=0, description="a drafted token's chance of acceptance over the planned one"
+    )
+    looked_ms: float = Field(
+        default=0.0, ge=0, description="believed to be lost by looking at other settings"
     )
 
 

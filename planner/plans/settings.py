@@ -26,6 +26,11 @@ class PlanSetting(Part):
     def speculates(self) -> bool:
         return self.drafting.most_nodes > 1
 
+    @property
+    def words(self) -> str:
+        """Its drafting and verifier; "none" where nothing is drafted."""
+        return f"{self.drafting.words()}, {self.verifier}" if self.speculates else "none"
+
     @cached_property
     def chain(self) -> tuple[float, int]:
         """The chain that emits as much: the chance of every token, given the one before, and the

@@ -142,6 +142,46 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     """Predicted against measured, one row per report: tokens per step and speedup."""
     figure = Figure(figsize=(10, 1.6 + 0.5 * len(reports)), layout="constrained")
     tokens, speed = figure.subplots(1, 2, sharey=True)
+    _kept_promises(tokens, speed, reports)
+    return _plain(figure)
+
+
+def report_figure(report: Report) -> Figure:
+    """Predicted against measured; where decoding followed the machine and the text, also which
+    settings it took, and what it believed."""
+    reports = {report.target.name: report}
+    steps = [each.followed for each in report.continuations if each.followed]
+    if not steps:
+        return reports_figure(reports)
+    names = [each.words for each in report.plan.settings]
+    figure = Figure(figsize=(10, 4.6 + 0.2 * len(names)), layout="constrained")
+    rows = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
+    drawn = figure.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
+    _kept_promises(drawn["tokens"], drawn["speed"], reports)
+    drawn["speed"].set_yticks([])
+    taken = [setting for each in steps for setting in each.settings]
+    drawn["settings"].plot(taken, "|", color=DRAFT, ms=9, markeredgewidth=0.8)
+    drawn["settings"].set_yticks(range(len(names)), names)
+    drawn["settings"].set(
+        title="setting of every step; a new text at every dotted line",
+        ylim=(len(names) - 0.5, -0.5),
+    )
+    for name, colour, values in (
+        ("a step's time", INK, [factor for each in steps for factor in each.factors]),
+        ("a drafted token's acceptance", TARGET, [c for each in steps for c in each.chances]),
+    ):
+        drawn["beliefs"].plot(values, color=colour, linewidth=1, label=name)
+    drawn["beliefs"].axhline(1, color=QUIET, linestyle=":", linewidth=1)
+    drawn["beliefs"].set(xlabel="steps", title="believed, as multiples of planned")
+    drawn["beliefs"].legend(fontsize=8, frameon=False, ncols=2)
+    for axes in (drawn["settings"], drawn["beliefs"]):
+        axes.set_xlim(-1, len(taken))
+        for start in np.cumsum([len(each.settings) for each in steps])[:-1]:
+            axes.axvline(start - 0.5, color=QUIET, linestyle=":", linewidth=0.6)
+    return _plain(figure)
+
+
+def _kept_promises(tokens: Axes, speed: Axes, reports: dict[str, Report]) -> None:
     for row, report in enumerate(reports.values()):
         for axes, (predicted, measured) in zip((tokens, speed), _outcomes(report), strict=True):
             _bar_and_dot(axes, row, predicted, measured, size=6)
@@ -152,7 +192,6 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     speed.axvline(1, color=QUIET, linestyle=":", linewidth=1)
     for axes in (tokens, speed):
         axes.margins(y=0.3 if len(reports) > 1 else 1)
-    return _plain(figure)
 
 
 def check_figure(check: Check) -> Figure:
@@ -370,7 +409,7 @@ def _stopping(axes: Axes, card: HeadCard) -> None:
 FIGURES: dict[type, Callable[[Any], Figure]] = {
     Profile: profile_figure,
     Plan: plan_figure,
-    Report: lambda report: reports_figure({report.target.name: report}),
+    Report: report_figure,
     HeadCard: head_figure,
     Check: check_figure,
 }

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from planner import Plan, PlannerError
+from planner import Plan, PlannerError, Report
 from planner.plans.settings import PlanSetting, emitted
 from planner.policies import ConfidentDrafting, TreeDrafting
 from planner.show.document_text import render
+from planner.show.figures import FIGURES
 from runtime import VERIFIERS, Decoder, Session
 from runtime.closed_loop import BUDGET, ClosedLoop
 from tests.runtime.exact_source import law
@@ -157,6 +158,7 @@ def test_looking_takes_its_share_at_most() -> None:
         for which in range(3)
     )
     assert excess < 3 * BUDGET * 20_000 * 11.2
+    assert 0 < loop.looked_ms < 3 * BUDGET * 20_000 * 11.2
 
 
 def test_one_setting_is_kept() -> None:
@@ -206,6 +208,15 @@ def test_decoding_follows_and_says_what_it_did() -> None:
     assert sum(decoder.loop.steps) == sum(each.report.measured.num_steps for each in made)
     assert made[-1].report.followed.steps == decoder.loop.steps
     assert "; none: " in " ".join(render(made[-1].report).split())
+    steps = [
+        each for made_one in made for each in made_one.report.continuations[0].followed.settings
+    ]
+    assert [steps.count(which) for which in range(len(WAYS))] == decoder.loop.steps
+    last = made[-1].report.continuations[0]
+    assert len(last.followed.factors) == len(last.followed.chances) == len(last.tokens_by_step)
+    assert last.followed.factors[-1] == pytest.approx(decoder.loop.factor, abs=1e-3)
+    drawn = FIGURES[Report](made[-1].report)
+    assert [axes.get_title() for axes in drawn.axes][-1].startswith("believed")
 
 
 def test_greedy_text_is_the_same() -> None:
