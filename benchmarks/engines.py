@@ -21,8 +21,8 @@ import torch
 
 from engines import PROGRAMS, Files, Program
 from engines.checking import check
-from engines.engine_costs import Turns
 from engines.measuring import measure_engine_profile
+from engines.timing import Turns
 from planner import Profile
 from planner.cli.models import load_named
 from planner.documents.estimate import Estimate

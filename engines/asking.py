@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from planner.documents.document import PlannerError
+
+Answered = TypeVar("Answered")
 
 ANSWER_S = 600.0
 HEALTH_S = 10.0
@@ -39,6 +42,12 @@ def asked(
         ) from None
     except (OSError, HTTPException, ValueError) as error:
         raise PlannerError(f"engine: {engine} stopped answering: {error}") from None
+
+
+def at_once(ask: Callable[[], Answered], requests: int) -> list[Answered]:
+    """The answers to so many equal requests, asked together."""
+    with ThreadPoolExecutor(requests) as pool:
+        return [each.result() for each in [pool.submit(ask) for _ in range(requests)]]
 
 
 def is_healthy(address: str) -> bool:

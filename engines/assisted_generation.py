@@ -45,7 +45,7 @@ class AssistedGeneration(ToldByName):
         return settings_of(drafting)
 
     @contextmanager
-    def running(self, drafting: Drafting | None) -> Iterator[_Generation]:
+    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[_Generation]:
         target, draft = self._modules
         yield _Generation(target, draft, None if drafting is None else settings_of(drafting))
 
@@ -77,7 +77,13 @@ class _Generation:
     settings: dict[str, str | int | float] | None
 
     def decode(
-        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        requests: int = 1,
+        *,
+        num_tokens: int,
+        seed: int,
     ) -> Answer:
         torch.manual_seed(seed)
         chances = (

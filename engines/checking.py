@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -18,8 +19,8 @@ from planner.plans.plan import Plan
 from planner.policies import ConfidentDrafting, Drafting
 from runtime.machine import describe_machine
 
-from .engine_costs import Turns
-from .program import Answer, Program
+from .program import Answer, Program, check_batches
+from .timing import Turns
 
 NUM_GREEDY = 8
 """Texts that are compared with those of plain decoding, where the plan itself is not greedy."""
@@ -42,18 +43,19 @@ def check(
 
     Raises PlannerError where the engine fails.
     """
+    check_batches(engine, [turns.requests])
     tried = _tried(engine, plan, others)
     with ExitStack() as stack:
         running = {}
         for setting, (_, drafting) in tried.items():
             doing(f"starting with {setting}")
-            running[setting] = stack.enter_context(engine.running(drafting))
+            running[setting] = stack.enter_context(engine.running(drafting, turns.requests))
         doing("decoding in turns")
         found = turns.decoded(running)
         compared = found
         if not turns.sampling.is_greedy:
             some = turns.prompts[:NUM_GREEDY]
-            greedy = Turns(some, Sampling(temperature=0.0), turns.num_tokens, turns.seed)
+            greedy = replace(turns, prompts=some, sampling=Sampling(temperature=0.0))
             compared = greedy.decoded({name: running[name] for name in list(tried)[:2]})
     texts = {name: [answer.tokens for answer in answers] for name, answers in compared.items()}
     plain, alone = next(iter(found.values())), next(iter(texts.values()))

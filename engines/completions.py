@@ -1,8 +1,8 @@
 """Servers that speak OpenAI's `/v1/completions`: asked with token ids, read as a stream.
 
 Time is counted from the first chunk, which the reading of the prompt ends with, to the last one;
-steps are counted on the page of metrics before and behind a request.  So nobody else may ask the
-same server meanwhile.
+steps are counted on the page of metrics before and behind a request, or several at once.  So nobody
+else may ask the same server meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -20,14 +21,15 @@ from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 
-from .asking import asked, is_healthy
+from .asking import asked, at_once, is_healthy
 from .metrics_page import CounterNames, counted
 from .process import free_port, program, served
 from .program import Answer, Files
 
 VERSION_S = 120.0
 ROOM = 8
-"""Texts that a server's cache holds.  It would fill the GPU's memory, but others run beside it."""
+"""Texts that a server's cache holds, at least: it would fill the GPU's memory, but others run
+beside it."""
 CHOSEN = ("--host", "--port")
 """Options that nobody else may give."""
 
@@ -37,9 +39,9 @@ def command_of(name: str, files: Files) -> str:
     return program(name, files.place, f"pip install {name}, or give its folder with --engine-path")
 
 
-def cache_room(context: int) -> int:
+def cache_room(context: int, requests: int) -> int:
     """Tokens that a server's cache is to hold, where no text has more than `context`."""
-    return ROOM * max(context, 64)
+    return max(ROOM, 2 * requests) * max(context, 64)
 
 
 def chain_facts(name: str, files: Files, *, version_word: str) -> EngineFacts:
@@ -107,14 +109,20 @@ class _Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamedServer:
-    """A started server, one request at a time."""
+    """A started server."""
 
     name: str
     address: str
     counters: CounterNames | None
 
     def decode(
-        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        requests: int = 1,
+        *,
+        num_tokens: int,
+        seed: int,
     ) -> Answer:
         wanted = {
             "prompt": list(prompt),
@@ -131,12 +139,12 @@ class StreamedServer:
         }
         names = self.counters
         before = names and counted(self.name, self.address, names, started=False)
-        first, *rest = self._chunks(wanted, num_tokens)
-        timed = sum(len(chunk.tokens) for chunk in rest)
+        texts = at_once(partial(self._chunks, wanted, num_tokens), requests)
+        timed = sum(len(chunk.tokens) for text in texts for chunk in text[1:])
         num_steps, num_drafted = timed, 0
         if names and before:
             done = counted(self.name, self.address, names).since(before)
-            behind = num_tokens - 1
+            behind = requests * (num_tokens - 1)
             undrafted = behind - done.steps - done.accepted if names.accepted else 0
             steps = done.steps + max(0, undrafted)
             if not 0 < steps <= behind:
@@ -147,12 +155,12 @@ class StreamedServer:
             share = timed / behind  # 1, but where the first chunk holds more than the first token
             num_steps, num_drafted = max(1, round(steps * share)), round(done.drafted * share)
         return Answer(
-            tokens=[token for chunk in (first, *rest) for token in chunk.tokens],
+            tokens=[token for chunk in texts[0] for token in chunk.tokens],
             num_timed=timed,
             num_steps=num_steps,
             num_drafted=num_drafted,
             num_accepted=timed - num_steps,
-            ms=1e3 * (rest[-1].arrived - first.arrived),
+            ms=sum(1e3 * (text[-1].arrived - text[0].arrived) for text in texts),
         )
 
     def _chunks(self, wanted: Mapping[str, Any], num_tokens: int) -> list[_Chunk]:

@@ -1,122 +1,25 @@
-"""Costs of an engine's steps: its own passes, and the steps that it really takes.
+"""Costs of an engine's steps, made of what was timed (`timing`).
 
-A chain of k tokens is decoded in turns with no chain at all, on the same prompts.  So the step's
-time is known as a multiple of the target alone, whatever the machine does meanwhile.  Where the
-engine has a benchmark of its own, that says how the time is made up: `verify` is the target's pass
-over k + 1 tokens, `draft` one of the draft over one token, `overhead` all the rest.
+Steps with a draft are known as multiples of those without.  Where the engine has a benchmark of its
+own, that says how the time is made up: `verify` is the target's pass over k + 1 tokens, `draft` one
+of the draft over one token, `overhead` all the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs, Curve, GrowingTimes
-from planner.policies import ConfidentDrafting
 from planner.verifiers import GREEDY_VERIFIER
 from profiler.journal import Piece
 
-from .program import Answer, PassTimes, Program, Running
-
-LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Chains that are decoded; those between them are taken to need as much besides their passes."""
 LEAST_MS = 1e-4
-NEVER = 0.99
-"""A confidence that a draft has hardly ever."""
 LEAST_SHARE, MOST_SHARE = 0.7, 1.1
 """Share of a step without a draft that its pass takes; the rest is sampling and the answer."""
-STEPS = 8
-"""Steps of full length in every text, at least: those at its end are shorter."""
-
-
-@dataclass(frozen=True)
-class Turns:
-    """The prompts that an engine is timed with, and how.
-
-    prompts     token ids, decoded in turns by all that is compared
-    num_tokens  of every continuation
-    """
-
-    prompts: Sequence[Sequence[int]]
-    sampling: Sampling
-    num_tokens: int
-    seed: int
-
-    @property
-    def context(self) -> int:
-        """Tokens in the cache on average."""
-        return int(np.mean([len(prompt) for prompt in self.prompts])) + self.num_tokens // 2
-
-    def decoded(self, running: Mapping[str, Running]) -> dict[str, list[Answer]]:
-        """Every prompt by every one that runs, in an order of its own for each prompt."""
-        rng = np.random.default_rng(self.seed)
-        names = list(running)
-        found: dict[str, list[Answer]] = {name: [] for name in names}
-        for number, prompt in enumerate(self.prompts):
-            for place in rng.permutation(len(names)):
-                name = names[place]
-                answer = running[name].decode(
-                    prompt, self.sampling, num_tokens=self.num_tokens, seed=self.seed + number
-                )
-                found[name].append(answer)
-        return found
-
-
-def lengths(facts: EngineFacts, *, every: bool) -> list[int]:
-    """Lengths of the chains that are timed: every one that is allowed, or a few; from 0 where
-    chains can end before they begin."""
-    most = facts.most_tokens
-    some = range(1, most) if every else [each for each in LENGTHS if each < most]
-    return [*([0] if "confident" in facts.solvers else []), *some, most]
-
-
-def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
-    """Milliseconds "target" and "draft", float64 [repeats, most_tokens + 1], by tokens in a pass;
-    nothing where the engine has no benchmark."""
-    sizes = range(1, engine.facts.most_tokens + 2)
-    passes = engine.passes(sizes, context=turns.context, repeats=repeats)
-    if passes is None:
-        return {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
-    return {
-        name: np.array([times[size] for size in sizes]).T
-        for name, times in zip(PassTimes._fields, passes, strict=True)
-    }
-
-
-def time_steps(
-    engine: Program, plain: Running, length: int, *, turns: Turns, samplings: Sequence[Sampling]
-) -> Piece:
-    """Chains of `length` in turns with none: milliseconds a step of either ("plain", "drafted"),
-    and tokens drafted by a step ("length"), which are fewer at a text's end: float64 [samplings,
-    prompts] each.
-
-    length  0: chains that are hardly ever begun, since the draft is hardly ever so sure
-    """
-    drafting = ConfidentDrafting(max_depth=max(length, 1), confidence=0.0 if length else NEVER)
-    enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
-    rows: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
-    with engine.running(drafting) as running:
-        for sampling in samplings:
-            found = replace(enough, sampling=sampling).decoded({"plain": plain, "drafted": running})
-            for name, answers in found.items():
-                rows[name].append([each.ms / each.num_steps for each in answers])
-            drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
-            rows["length"].append([each or length for each in drafted])
-    return {name: np.array(each) for name, each in rows.items()}
-
-
-def joined(some: Mapping[int, Piece], more: Mapping[int, Piece]) -> dict[int, Piece]:
-    """Pieces of `time_steps` for the lengths of `more`: those prompts behind those of `some`."""
-    return {
-        length: {
-            name: np.concatenate([some[length][name], rows], axis=1) for name, rows in piece.items()
-        }
-        for length, piece in more.items()
-    }
 
 
 def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
@@ -144,8 +47,9 @@ def engine_costs(
 ) -> list[Costs]:
     """The profile's entries, one for each sampling.
 
-    passes  see `time_passes`
-    steps   see `time_steps`, by length
+    context  tokens in the cache, on average
+    passes   see `time_passes`
+    steps    see `time_steps`, by length; 0 only where there are passes
     """
     return [
         _costs(

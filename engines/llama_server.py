@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from planner.documents.sampling import Sampling
 from planner.export.llamacpp import flags_of
 from planner.policies import ConfidentDrafting, Drafting
 
-from .asking import asked, is_healthy
+from .asking import asked, at_once, is_healthy
 from .process import cpu_ms, free_port, leaving_nothing, program, served
 from .program import Answer, PassTimes, ToldByName
 
@@ -32,9 +32,10 @@ SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
 
 
 class LlamaServer(ToldByName):
-    """`llama-server` with a draft model (`draft-simple`), one request at a time."""
+    """`llama-server` with a draft model (`draft-simple`)."""
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
+    batches = True
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -64,11 +65,12 @@ class LlamaServer(ToldByName):
         return {"n-max": flags["spec-draft-n-max"], "p-min": flags["spec-draft-p-min"]}
 
     @contextmanager
-    def running(self, drafting: Drafting | None) -> Iterator[_Server]:
+    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[_Server]:
         address = f"http://127.0.0.1:{free_port()}"
         command = [self._program("llama-server"), "-m", self.files.target]
         command += ["--host", "127.0.0.1", "--port", address.rsplit(":", 1)[1]]
-        command += ["-c", str(self.context), "-np", "1", *self._threads("-t", "-tb")]
+        command += ["-c", str(requests * self.context), "-np", str(requests)]
+        command += self._threads("-t", "-tb")
         if drafting is not None:
             flags = {"spec-draft-model": self.files.draft, **flags_of(drafting)}
             command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
@@ -113,7 +115,13 @@ class _Server:
     process: int
 
     def decode(
-        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        requests: int = 1,
+        *,
+        num_tokens: int,
+        seed: int,
     ) -> Answer:
         greedy = sampling.is_greedy
         wanted = {
@@ -129,23 +137,24 @@ class _Server:
             "seed": seed,
         }
         before = cpu_ms(self.process)
-        self._post({**wanted, "n_predict": 1})
+        at_once(partial(self._post, {**wanted, "n_predict": 1}), requests)
         read = cpu_ms(self.process)
-        answer = self._post(wanted)
+        answers = at_once(partial(self._post, wanted), requests)
         after = cpu_ms(self.process)
         try:
-            tokens, timings = answer["tokens"], answer["timings"]
-            accepted = timings.get("draft_n_accepted", 0)
+            timings = [answer["timings"] for answer in answers]
+            accepted = sum(each.get("draft_n_accepted", 0) for each in timings)
+            timed = sum(len(answer["tokens"]) - 1 for answer in answers)
             known = None if before is None or read is None or after is None else (
                 (after - read) - (read - before)
             )  # fmt: skip
             return Answer(
-                tokens=tokens,
-                num_timed=len(tokens) - 1,
-                num_steps=len(tokens) - 1 - accepted,
-                num_drafted=timings.get("draft_n", 0),
+                tokens=answers[0]["tokens"],
+                num_timed=timed,
+                num_steps=timed - accepted,
+                num_drafted=sum(each.get("draft_n", 0) for each in timings),
                 num_accepted=accepted,
-                ms=timings["predicted_ms"],
+                ms=sum(each["predicted_ms"] for each in timings),
                 cpu_ms=known,
             )
         except (KeyError, TypeError):

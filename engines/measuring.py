@@ -30,8 +30,9 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
 
-from .engine_costs import Turns, engine_costs, joined, lengths, time_passes, time_steps, two_clocks
-from .program import Program, Running
+from .engine_costs import engine_costs, two_clocks
+from .program import Program, Running, check_batches
+from .timing import NO_PASSES, Turns, joined, lengths, time_passes, time_steps
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
 """Prompts that the engine decodes for its times, and the length of their continuations."""
@@ -54,17 +55,12 @@ def measure_engine_profile(
 ) -> Profile:
     """Measure an engine on this machine, and the acceptance of `pair` under its way of drafting.
 
-    See `measure_profile`.  Where only whole steps tell what a pass takes, chains that may be the
-    fastest are timed for as long again as all were.
-    Raises PlannerError also where the engine fails.
+    See `measure_profile`; one request is always timed.  Raises PlannerError also where the engine
+    fails.
     """
     if not prompts or not settings.samplings:
         raise PlannerError("prompts, temperatures: expected at least one of each")
-    if set(settings.batch_sizes) != {1}:
-        raise PlannerError(
-            f"batch_size: got {', '.join(map(str, settings.batch_sizes))}, expected 1 alone: "
-            "engines are timed one request at a time"
-        )
+    check_batches(engine, settings.batch_sizes)
     extent, facts = fitted(settings, pair, max(map(len, prompts))), engine.facts
     check_prompts(prompts, pair, extent.num_tokens)
     if facts.greedy_only and not all(each.is_greedy for each in settings.samplings):
@@ -80,7 +76,7 @@ def measure_engine_profile(
         "seed": settings.seed,
     }
     journal = Journal(output, identity, measured_by(), report_line)
-    turns = Turns(prompts[:NUM_TIMED], settings.samplings[-1], TIMED_TOKENS, settings.seed)
+    turns = Turns(prompts, settings.samplings[-1], TIMED_TOKENS, settings.seed)
     width = Width(facts.most_tokens + 1, 1)
     traced: dict[Sampling, Piece] = {}
     trees: dict[Sampling, Piece] = {}
@@ -102,36 +98,61 @@ def measure_engine_profile(
         with engine.running(None) as plain:
             check_models(plain, pair, prompts[:NUM_COMPARED], facts)
         passes = progress.timed("passes", partial(time_passes, engine, turns, PASS_REPEATS))
-        sizes = lengths(facts, every=not passes["target"].size)
-        with engine.running(None) as plain:
-
-            def timed(name: str, sizes: Sequence[int], turns: Turns) -> dict[int, Piece]:
-                each = partial(time_steps, engine, plain, turns=turns, samplings=settings.samplings)
-                return {n: progress.timed(f"{name}-{n}", partial(each, n)) for n in sizes}
-
-            steps = timed("steps", sizes, turns)
-            costs = partial(engine_costs, facts, turns.context, settings.samplings, passes)
-            profile = _profile(pair, facts, costs(steps), traced, trees, width)
-            if not passes["target"].size:
-                near = promising(profile, sizes)
-                share = len(sizes) // len(near)
-                progress.expect({f"again-{n}": 5 * share for n in near})
-                places = range(NUM_TIMED, NUM_TIMED * (1 + share))
-                others = replace(turns, prompts=[prompts[each % len(prompts)] for each in places])
-                steps |= joined(steps, timed("again", near, others))
+        profile_of = partial(_profile, pair, facts, traced, trees, width)
+        costs, steps = _chain_costs(engine, turns, settings.samplings, passes, progress, profile_of)
+        for requests in sorted({*settings.batch_sizes} - {1}):
+            many = replace(turns, requests=requests)
+            costs += _chain_costs(
+                engine, many, settings.samplings, NO_PASSES, progress, profile_of
+            )[0]
     if line := two_clocks(passes, steps):
         report_line(line)
-    said = {"costs": costs(steps), "surroundings": progress.surroundings}
-    return profile.model_copy(update=said)
+    return profile_of(costs).model_copy(update={"surroundings": progress.surroundings})
+
+
+def _chain_costs(
+    engine: Program,
+    turns: Turns,
+    samplings: Sequence[Sampling],
+    passes: Piece,
+    progress: Progress,
+    profile_of: Callable[[list[Costs]], Profile],
+) -> tuple[list[Costs], dict[int, Piece]]:
+    """The costs of `turns.requests` requests that decode together, one entry for each sampling, and
+    the steps that they were made of, by length.
+
+    Where only whole steps tell what a pass takes, chains that may be the fastest are timed for as
+    long again as all were.
+    """
+    requests, known = turns.requests, bool(passes["target"].size)
+    suffix = "" if requests == 1 else f"-of-{requests}"
+    sizes = lengths(engine.facts, every=requests == 1 and not known, none=known)
+    costs = partial(engine_costs, engine.facts, turns.context, samplings, passes)
+    with engine.running(None, requests) as plain:
+
+        def timed(name: str, sizes: Sequence[int], places: Sequence[int]) -> dict[int, Piece]:
+            prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
+            some = replace(turns, prompts=prompts)
+            each = partial(time_steps, engine, plain, turns=some, samplings=samplings)
+            return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
+
+        steps = timed("steps", sizes, range(min(NUM_TIMED, len(turns.prompts))))
+        if not known:
+            near = promising(profile_of(costs(steps)), sizes)
+            share = len(sizes) // len(near)
+            progress.expect({f"again-{n}{suffix}": 5 * share for n in near})
+            places = range(NUM_TIMED, NUM_TIMED * (1 + share))
+            steps |= joined(steps, timed("again", near, places))
+    return [each.model_copy(update={"batch_size": requests}) for each in costs(steps)], steps
 
 
 def _profile(
     pair: Pair,
     facts: EngineFacts,
-    costs: list[Costs],
     traced: Mapping[Sampling, Piece],
     trees: Mapping[Sampling, Piece],
     width: Width,
+    costs: list[Costs],
 ) -> Profile:
     """The profile, as far as it is measured."""
     acceptance: list[Acceptance] = []
@@ -203,7 +224,9 @@ def check_models(
 
 def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
-    work = {"passes": 10} | {f"steps-{each}": 5 for each in lengths(facts, every=True)}
+    work = {"passes": 10} | {f"steps-{n}": 5 for n in lengths(facts, every=True)}
+    for requests in {*settings.batch_sizes} - {1}:
+        work |= {f"steps-{n}-of-{requests}": 5 * requests for n in lengths(facts)}
     for sampling in settings.samplings:
         work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}
     return work

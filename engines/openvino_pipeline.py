@@ -65,7 +65,7 @@ class OpenVinoPipeline(ToldByName):
         return settings_of(drafting)
 
     @contextmanager
-    def running(self, drafting: Drafting | None) -> Iterator[_Pipeline]:
+    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[_Pipeline]:
         drafts = drafting is not None
         pipeline = self._started.get(drafts) or self._start(drafts)
         self._started[drafts] = pipeline
@@ -114,7 +114,13 @@ class _Pipeline:
     settings: dict[str, int | float]
 
     def decode(
-        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        requests: int = 1,
+        *,
+        num_tokens: int,
+        seed: int,
     ) -> Answer:
         if not sampling.is_greedy:
             raise PlannerError(

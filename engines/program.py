@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
+from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.policies import Drafting
@@ -66,9 +67,19 @@ class Running(Protocol):
     """An engine that has its models loaded and one way of drafting set."""
 
     def decode(
-        self, prompt: Sequence[int], sampling: Sampling, *, num_tokens: int, seed: int
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        requests: int = 1,
+        *,
+        num_tokens: int,
+        seed: int,
     ) -> Answer:
-        """`num_tokens` tokens behind `prompt`, the text's end ignored.  Raises PlannerError."""
+        """`num_tokens` tokens behind `prompt`, the text's end ignored.  Raises PlannerError.
+
+        requests  equal ones, asked at once: the answer has the tokens of one, and of the rest the
+                  sums
+        """
 
 
 class PassTimes(NamedTuple):
@@ -90,8 +101,16 @@ class Program(Protocol):
     def default(self) -> Drafting:
         """The way it drafts if nobody sets anything."""
 
-    def running(self, drafting: Drafting | None) -> AbstractContextManager[Running]:
+    @property
+    def batches(self) -> bool:
+        """Can it be asked several requests at once?"""
+
+    def running(
+        self, drafting: Drafting | None, requests: int = 1
+    ) -> AbstractContextManager[Running]:
         """The started engine; None: without speculation.  Nothing is left running behind it.
+
+        requests  the most that it will be asked at once; more than one only if it `batches`
 
         Raises PlannerError with its own last words where it does not start.
         """
@@ -111,6 +130,7 @@ class ToldByName(ABC):
     context: int
     """Tokens of a text that it makes room for."""
     default: ClassVar[Drafting]
+    batches: ClassVar[bool] = False
 
     @abstractmethod
     def told(self, drafting: Drafting) -> Mapping[str, object]:
@@ -121,3 +141,12 @@ class ToldByName(ABC):
         if drafting is None:
             return "no draft"
         return ", ".join(f"{name} {value}" for name, value in self.told(drafting).items())
+
+
+def check_batches(engine: Program, batch_sizes: Collection[int]) -> None:
+    """Raise PlannerError for requests at once where the engine is asked one by one."""
+    if max(batch_sizes) > 1 and not engine.batches:
+        raise PlannerError(
+            f"batch_size: got {', '.join(map(str, sorted(batch_sizes)))}, expected 1 alone: "
+            f"{engine.facts.name} is asked one request at a time"
+        )

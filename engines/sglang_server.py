@@ -33,9 +33,10 @@ COUNTERS = CounterNames(steps="sglang:spec_verify_calls_total")
 
 
 class SglangServer(ToldByName):
-    """`sglang serve` with a draft model, or alone, one request at a time."""
+    """`sglang serve` with a draft model, or alone."""
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
+    batches = True
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -46,10 +47,11 @@ class SglangServer(ToldByName):
         return {name: flags_of(drafting, self.files.draft)[name]}
 
     @contextmanager
-    def running(self, drafting: Drafting | None) -> Iterator[StreamedServer]:
+    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
         command = [command_of("sglang", self.files), "serve", "--model-path", self.files.target]
         command += ["--context-length", str(self.context), "--disable-radix-cache"]
-        command += ["--max-total-tokens", str(cache_room(self.context)), "--enable-metrics"]
+        room = cache_room(self.context, requests)
+        command += ["--max-total-tokens", str(room), "--enable-metrics"]
         if drafting is not None:
             told = flags_of(drafting, self.files.draft)
             command += [word for name, value in told.items() for word in (f"--{name}", str(value))]

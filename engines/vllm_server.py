@@ -46,9 +46,10 @@ EXAMPLE = 5
 
 
 class VllmServer(ToldByName):
-    """`vllm serve` with a draft model, or alone, one request at a time."""
+    """`vllm serve` with a draft model, or alone."""
 
     default = ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
+    batches = True
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -59,7 +60,7 @@ class VllmServer(ToldByName):
         return {name: settings_of(drafting, self.files.draft)[name]}
 
     @contextmanager
-    def running(self, drafting: Drafting | None) -> Iterator[StreamedServer]:
+    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
         command = [
             command_of("vllm", self.files),
             "serve",
@@ -67,7 +68,7 @@ class VllmServer(ToldByName):
             "--no-enable-prefix-caching",
         ]
         command += ["--max-model-len", str(self.context), "--gpu-memory-utilization", SHARE]
-        command += ["--num-gpu-blocks-override", str(cache_room(self.context) // BLOCK)]
+        command += ["--num-gpu-blocks-override", str(cache_room(self.context, requests) // BLOCK)]
         if drafting is not None:
             told = json.dumps(settings_of(drafting, self.files.draft))
             command += ["--speculative-config", told]

@@ -50,7 +50,7 @@ def command(
         raise PlannerError(f"{plan}: made_from: missing; expected a plan that `solve` wrote")
 
     from engines.checking import check
-    from engines.engine_costs import Turns
+    from engines.timing import Turns
 
     from .models import NamedPair
 
@@ -58,7 +58,7 @@ def command(
     ids = named.prompts(prompts, num_prompts)
     room = max(map(len, ids)) + 2 * max_new_tokens
     engine = options.settings(EngineWishes).program(room, named.names, origin.engine)
-    turns = Turns(ids, decision.sampling, max_new_tokens, seed)
+    turns = Turns(ids, decision.sampling, max_new_tokens, seed, origin.batch_size)
     result = check(engine, decision, turns, others=() if no_neighbours else None, doing=options.say)
     if output is not None:
         options.deliver(result, output)

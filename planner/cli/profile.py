@@ -53,7 +53,8 @@ ENGINE_ROOM = 256
 @click.option(
     "--batch-size", "batch_sizes", type=click.IntRange(1), multiple=True,
     help="Tell costs also for so many requests that decode together; repeatable. A pass over n "
-    "nodes of each stands for one over so many times n nodes of one request.",
+    "nodes of each stands for one over so many times n nodes of one request; engines are asked so "
+    "many at once.",
 )  # fmt: skip
 @options.setting(
     "--max-nodes", type=click.IntRange(2),

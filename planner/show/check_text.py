@@ -15,7 +15,7 @@ def show_check(check: Check) -> list[Shown]:
         "plan": summary(check.plan),
         "engine": engine_words(check.engine),
         "run": f"{counted(check.num_prompts, 'prompt')} of {counted(check.num_tokens, 'token')} "
-        "each, all settings in turns",
+        f"each, {_together(check)}all settings in turns",
         "fastest": _fastest(check),
     }
     if check.planned.num_same is not None:
@@ -24,6 +24,11 @@ def show_check(check: Check) -> list[Shown]:
     headings = ["", "setting", "tokens per step", "ms per token", "cpu ms", "speedup"]
     settings = table("", headings, map(_row, check.runs), num_left=2)
     return [named(lines, 9), *_promises(check), settings]
+
+
+def _together(check: Check) -> str:
+    requests = check.plan.made_from.batch_size if check.plan.made_from else 1
+    return "" if requests == 1 else f"{requests} equal requests at once, "
 
 
 def _promises(check: Check) -> list[Shown]:

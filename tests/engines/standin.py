@@ -40,10 +40,12 @@ def completion(
     followers: list[int] = FOLLOWERS,
     *,
     unsure: bool = False,
+    requests: int = 1,
 ) -> dict[str, object]:
     """The answer to one request, decoded with chains of at most `most`.
 
-    unsure  end every chain before it begins
+    unsure    end every chain before it begins
+    requests  that decode together, each with tokens of its own in every pass
     """
     emitted, ms, drafted, accepted = 1, 0.0, 0, 0
     while emitted < num_tokens:
@@ -51,7 +53,7 @@ def completion(
         right = 0
         while right < length and (emitted + right) % WRONG_EVERY:
             right += 1
-        ms += pass_ms(length + 1)
+        ms += pass_ms(requests * (length + 1))
         if most:
             ms += max(length, unsure) * (DRAFT_MS + CHOOSING_MS) + REST_MS
         emitted, drafted, accepted = emitted + right + 1, drafted + length, accepted + right
@@ -65,7 +67,7 @@ def completion(
 
 
 class _Answers(BaseHTTPRequestHandler):
-    most, unsure, followers = 0, False, FOLLOWERS
+    most, unsure, requests, followers = 0, False, 1, FOLLOWERS
 
     def do_GET(self) -> None:
         self._send({"status": "ok"})
@@ -75,8 +77,9 @@ class _Answers(BaseHTTPRequestHandler):
         if "dies" in os.environ.get("STANDIN", ""):
             os._exit(3)
         answer = completion(
-            asked["prompt"], asked["n_predict"], self.most, self.followers, unsure=self.unsure
-        )
+            asked["prompt"], asked["n_predict"], self.most, self.followers, unsure=self.unsure,
+            requests=self.requests,
+        )  # fmt: skip
         self._send(answer)
 
     def _send(self, content: dict[str, object]) -> None:
@@ -105,6 +108,8 @@ def server() -> None:
         sys.exit(1)
     _Answers.followers = json.loads(Path(_value("-m", "")).read_text())
     _Answers.unsure = float(_value("--spec-draft-p-min", "0")) > 0.9
+    _Answers.requests = int(_value("-np", "1"))
+    assert int(_value("-c", "0")) % _Answers.requests == 0
     _Answers.most = int(_value("--spec-draft-n-max", "0"))
     HTTPServer(("127.0.0.1", int(_value("--port", "0"))), _Answers).serve_forever()
 

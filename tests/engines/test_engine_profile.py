@@ -10,8 +10,9 @@ import torch
 
 from engines import Files, LlamaServer
 from engines.checking import check, neighbouring
-from engines.engine_costs import Turns, two_clocks
+from engines.engine_costs import two_clocks
 from engines.measuring import measure_engine_profile
+from engines.timing import Turns
 from planner import PlannerError, load
 from planner.documents.sampling import Sampling
 from planner.export import export
@@ -105,6 +106,25 @@ def test_plans_are_what_the_engine_can_carry_out(profile, temperature: float) ->
         return
     told = export(plan, "llamacpp", profile=profile, draft="draft.gguf").content
     assert f"--spec-draft-n-max {plan.drafting.most_nodes - 1}" in told
+
+
+def test_requests_at_once_are_timed_and_planned_for(pair: Pair, engine: LlamaServer) -> None:
+    settings = Settings(samplings=(GREEDY,), num_tokens=40, batch_sizes=(4,))
+    many = measure_engine_profile(pair, PROMPTS, settings, engine=engine)
+    assert [costs.batch_size for costs in many.costs] == [1, 4]
+    alone, four = many.costs
+    assert alone.target_step.median_ms == [standin.pass_ms(1)]
+    assert four.target_step.median_ms == [standin.pass_ms(4)]
+    assert four.verify.counts == [1, 2, 3, 4, 5, 7]
+    for count, ms in zip(four.verify.counts[1:], four.verify.median_ms[1:], strict=True):
+        drafting = (count - 1) * (standin.DRAFT_MS + standin.CHOOSING_MS)
+        expected = standin.pass_ms(4 * count) + drafting + standin.REST_MS
+        assert ms == pytest.approx(expected, rel=0.02)
+    plan = solve(many, temperature=0.0, solver="chain", batch_size=4)
+    turns = Turns(PROMPTS, plan.sampling, num_tokens=49, seed=0, requests=4)
+    result = check(engine, plan, turns, others=())
+    assert result.plain.ms_per_token == standin.pass_ms(4)
+    assert "4 equal requests at once" in render(result)
 
 
 def test_what_the_engine_cannot_carry_out_is_refused(profile, pair: Pair) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from engines import Files, LlamaServer
-from engines.engine_costs import Turns, engine_costs, lengths, time_passes, time_steps
+from engines.engine_costs import engine_costs
 from engines.process import served
+from engines.timing import Turns, lengths, time_passes, time_steps
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from planner.policies import ConfidentDrafting
@@ -52,6 +53,16 @@ def test_steps_are_counted_as_the_server_takes_them(engine: LlamaServer, tmp_pat
     assert running(tmp_path) == ""
 
 
+def test_equal_requests_at_once_are_summed(engine: LlamaServer) -> None:
+    with engine.running(ConfidentDrafting(max_depth=4, confidence=0.0), 3) as server:
+        found = server.decode([1, 2, 3], GREEDY, 3, num_tokens=33, seed=0)
+    one = standin.completion([1, 2, 3], 33, 4, requests=3)
+    assert found.tokens == one["tokens"]
+    assert found.num_timed == 3 * 32
+    assert found.num_steps == 3 * (32 - one["timings"]["draft_n_accepted"])
+    assert found.ms == pytest.approx(3 * one["timings"]["predicted_ms"])
+
+
 def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
     few = replace(engine, files=replace(engine.files, most_tokens=7))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
@@ -60,7 +71,7 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
     with few.running(None) as plain:
         steps = {
             length: time_steps(few, plain, length, turns=turns, samplings=samplings)
-            for length in lengths(few.facts, every=False)
+            for length in lengths(few.facts, none=True)
         }
     found = engine_costs(few.facts, turns.context, samplings, passes, steps)
     assert [costs.sampling for costs in found] == samplings
@@ -81,7 +92,7 @@ def test_a_benchmark_that_met_a_slower_machine_changes_no_step(engine: LlamaServ
     with few.running(None) as plain:
         steps = {
             length: time_steps(few, plain, length, turns=turns, samplings=[GREEDY])
-            for length in lengths(few.facts, every=False)
+            for length in lengths(few.facts, none=True)
         }
     slow = {name: 1.6 * times for name, times in passes.items()}
     for taken in (passes, slow):

@@ -12,9 +12,9 @@ import torch
 
 from engines import PROGRAMS, Files, Program
 from engines.checking import check
-from engines.engine_costs import Turns
 from engines.measuring import measure_engine_profile
 from engines.metrics_page import totals
+from engines.timing import Turns
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from planner.export import export, sglang, vllm
@@ -54,6 +54,14 @@ def chain(length: int) -> ConfidentDrafting:
 def test_they_say_who_they_are(engine: Program) -> None:
     assert engine.facts.version == {"vllm": "0.33.0", "sglang": "0.5.23"}[engine.facts.name]
     assert (engine.facts.verifier, engine.facts.solvers) == ("topk", ["chain"])
+
+
+def test_equal_requests_at_once_are_counted_together(engine: Program) -> None:
+    known = list(served_standin.steps(33, 4))
+    with engine.running(chain(4), 3) as server:
+        found = server.decode([1, 2, 3], GREEDY, 3, num_tokens=33, seed=0)
+    assert found.tokens == [(4 + place) % 12 for place in range(33)]
+    assert (found.num_timed, found.num_steps) == (3 * 32, 3 * len(known))
 
 
 @pytest.mark.parametrize(("length", "num_tokens"), [(1, 17), (2, 33), (4, 33), (4, 34), (7, 18)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from engines import PROGRAMS, Files
 from engines.measuring import measure_engine_profile
 from planner.documents.document import PlannerError
 from planner.export import export
@@ -76,5 +77,6 @@ def test_a_profile_tells_them_and_plans_are_made(pair) -> None:
 def test_other_batches_are_refused_in_one_line(pair) -> None:
     with pytest.raises(PlannerError, match="batch_size: got 5, expected one of 1, 2, 3"):
         measure_profile(pair, PROMPTS, replace(SMALL, batch_sizes=(1, 5)))
-    with pytest.raises(PlannerError, match="batch_size: got 2, expected 1 alone"):
-        measure_engine_profile(pair, PROMPTS, replace(SMALL, batch_sizes=(2,)), engine=None)
+    alone = PROGRAMS["hf"](Files("target", "draft"), 64)
+    with pytest.raises(PlannerError, match="batch_size: got 2, expected 1 alone: hf is asked"):
+        measure_engine_profile(pair, PROMPTS, replace(SMALL, batch_sizes=(2,)), engine=alone)

@@ -1,0 +1,118 @@
+"""Times of an engine, as pieces of a profile: its own passes, and the steps that it really takes.
+
+A chain of k tokens is decoded in turns with no chain at all, on the same prompts.  So the step's
+time is known as a multiple of the target alone, whatever the machine does meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from planner.documents.engine import EngineFacts
+from planner.documents.sampling import Sampling
+from planner.policies import ConfidentDrafting
+from profiler.journal import Piece
+
+from .program import Answer, PassTimes, Program, Running
+
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Chains that are decoded; those between them are taken to need as much besides their passes."""
+NEVER = 0.99
+"""A confidence that a draft has hardly ever."""
+NO_PASSES: Piece = {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
+"""What `time_passes` finds where nobody says how long passes take."""
+STEPS = 8
+"""Steps of full length in every text, at least: those at its end are shorter."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The prompts that an engine is timed with, and how.
+
+    prompts     token ids, decoded in turns by all that is compared
+    num_tokens  of every continuation
+    requests    of each prompt that decode together: being equal, they take their steps together
+    """
+
+    prompts: Sequence[Sequence[int]]
+    sampling: Sampling
+    num_tokens: int
+    seed: int
+    requests: int = 1
+
+    @property
+    def context(self) -> int:
+        """Tokens in the cache on average."""
+        return int(np.mean([len(prompt) for prompt in self.prompts])) + self.num_tokens // 2
+
+    def decoded(self, running: Mapping[str, Running]) -> dict[str, list[Answer]]:
+        """Every prompt by every one that runs, in an order of its own for each prompt."""
+        rng = np.random.default_rng(self.seed)
+        names = list(running)
+        found: dict[str, list[Answer]] = {name: [] for name in names}
+        for number, prompt in enumerate(self.prompts):
+            for place in rng.permutation(len(names)):
+                name = names[place]
+                ask = partial(running[name].decode, prompt, self.sampling, self.requests)
+                answer = ask(num_tokens=self.num_tokens, seed=self.seed + number)
+                found[name].append(answer)
+        return found
+
+
+def lengths(facts: EngineFacts, *, every: bool = False, none: bool = False) -> list[int]:
+    """Lengths of the chains that are timed: every one that is allowed, or a few.
+
+    none  also 0, where chains can end before they begin
+    """
+    most = facts.most_tokens
+    some = range(1, most) if every else [each for each in LENGTHS if each < most]
+    return [*([0] if none and "confident" in facts.solvers else []), *some, most]
+
+
+def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
+    """Milliseconds "target" and "draft", float64 [repeats, most_tokens + 1], by tokens in a pass;
+    nothing where the engine has no benchmark."""
+    sizes = range(1, engine.facts.most_tokens + 2)
+    passes = engine.passes(sizes, context=turns.context, repeats=repeats)
+    if passes is None:
+        return NO_PASSES
+    return {
+        name: np.array([times[size] for size in sizes]).T
+        for name, times in zip(PassTimes._fields, passes, strict=True)
+    }
+
+
+def time_steps(
+    engine: Program, plain: Running, length: int, *, turns: Turns, samplings: Sequence[Sampling]
+) -> Piece:
+    """Chains of `length` in turns with none: milliseconds a step of either ("plain", "drafted"),
+    and tokens drafted by a step ("length"), which are fewer at a text's end: float64 [samplings,
+    prompts] each.
+
+    length  0: chains that are hardly ever begun, since the draft is hardly ever so sure
+    """
+    drafting = ConfidentDrafting(max_depth=max(length, 1), confidence=0.0 if length else NEVER)
+    enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
+    rows: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
+    with engine.running(drafting, turns.requests) as running:
+        for sampling in samplings:
+            found = replace(enough, sampling=sampling).decoded({"plain": plain, "drafted": running})
+            for name, answers in found.items():
+                rows[name].append([each.ms / each.num_steps for each in answers])
+            drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
+            rows["length"].append([each or length for each in drafted])
+    return {name: np.array(each) for name, each in rows.items()}
+
+
+def joined(some: Mapping[int, Piece], more: Mapping[int, Piece]) -> dict[int, Piece]:
+    """Pieces of `time_steps` for the lengths of `more`: those prompts behind those of `some`."""
+    return {
+        length: {
+            name: np.concatenate([some[length][name], rows], axis=1) for name, rows in piece.items()
+        }
+        for length, piece in more.items()
+    }
