@@ -69,12 +69,15 @@ def command(
     say(summary(plan))
     if any(each.is_disturbed for each in facts.surroundings):
         say(f"note: {beside_words(facts.surroundings)}")
-    if plan.predicted and plan.predicted.speedup.high > TOO_WIDE * plan.predicted.speedup.low:
-        low, high = plan.predicted.speedup.low, plan.predicted.speedup.high
+    low, high = _range(plan)
+    if high > TOO_WIDE * low:
         say(
             f"note: the speedup may be anything from {low:.2f} to {high:.2f}; profile again with "
             "more prompts and repeats, on a quieter machine, before you rely on this plan"
         )
+    elif plan.speculates and low < 1:
+        what = "planner check tries it" if facts.engine else "planner decode --follow notices"
+        say(f"note: with it decoding may be slower, too: speedup {low:.2f} to {high:.2f}; {what}")
     if plan.predicted and plan.predicted.steps:
         steps = plan.predicted.steps
         say(
@@ -90,6 +93,11 @@ def command(
             f"on until some token of it is rejected with chance {priced.specdecpp:.3g} "
             "(SpecDec++'s)"
         )
+
+
+def _range(plan: Plan) -> tuple[float, float]:
+    """The speedup's interval; (1, 1) where none is predicted."""
+    return (plan.predicted.speedup.low, plan.predicted.speedup.high) if plan.predicted else (1, 1)
 
 
 def head_beside(plan: Plan, profile: Path, output: Path | None) -> Plan:
