@@ -70,7 +70,7 @@ def show_plan(plan: Plan) -> list[Shown]:
             f"{origin.machine.gpu or origin.machine.cpu}; best of {origin.num_candidates} "
             "candidates"
         )
-    parts = [named(lines, 11), *ranking(plan)]
+    parts = [named(lines, 11), *ranking(plan), *_settings(plan)]
     if not plan.grows:
         parts.append("\n".join(_tree_lines(plan)))
     elif predicted and predicted.steps:
@@ -85,6 +85,28 @@ def show_plan(plan: Plan) -> list[Shown]:
         for what, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):
             parts.append(shares_table(what, {"share of the steps": shares}))
     return parts
+
+
+def _settings(plan: Plan) -> list[Shown]:
+    """The table of settings that decoding may change between; nothing where there is none."""
+    if len(plan.settings) < 2:
+        return []
+    title = (
+        "settings that are nearly the best where times or acceptance are others; speedup as "
+        "profiled, and where drafted tokens are accepted half as often"
+    )
+    alone_ms = plan.settings[-1].step_ms
+    rows = [
+        [
+            setting.words,
+            f"{setting.tokens_per_step:.2f}",
+            f"{setting.step_ms:.2f}",
+            *(f"{setting.tokens_at(c) * alone_ms / setting.step_ms:.2f}" for c in (1.0, 0.5)),
+        ]
+        for setting in plan.settings
+    ]
+    headings = ["setting", "tokens per step", "step, ms", "speedup", "half accepted"]
+    return [table(title, headings, rows, num_left=1)]
 
 
 def _tree_lines(plan: Plan) -> Iterator[str]:
