@@ -24,6 +24,9 @@ from .timing import Turns
 
 NUM_GREEDY = 8
 """Texts that are compared with those of plain decoding, where the plan itself is not greedy."""
+STARTS = 4
+"""Times that all are started, the prompts being shared out: as long as it runs, one is some percent
+faster or slower than another, by where its memory came to lie."""
 CLOSE = 0.1
 """The distance between a confidence and those tried beside it."""
 
@@ -45,18 +48,21 @@ def check(
     """
     check_batches(engine, [turns.requests])
     tried = _tried(engine, plan, others)
-    with ExitStack() as stack:
-        running = {}
-        for setting, (_, drafting) in tried.items():
-            doing(f"starting with {setting}")
-            running[setting] = stack.enter_context(engine.running(drafting, turns.requests))
-        doing("decoding in turns")
-        found = turns.decoded(running)
-        compared = found
-        if not turns.sampling.is_greedy:
-            some = turns.prompts[:NUM_GREEDY]
-            greedy = replace(turns, prompts=some, sampling=Sampling(temperature=0.0))
-            compared = greedy.decoded({name: running[name] for name in list(tried)[:2]})
+    found: dict[str, list[Answer]] = {setting: [] for setting in tried}
+    compared = found
+    for numbers in np.array_split(range(len(turns.prompts)), min(STARTS, len(turns.prompts))):
+        with ExitStack() as stack:
+            running = {}
+            for setting, (_, drafting) in tried.items():
+                doing(f"starting with {setting}")
+                running[setting] = stack.enter_context(engine.running(drafting, turns.requests))
+            doing("decoding in turns")
+            for setting, answers in turns.decoded(running, numbers.tolist()).items():
+                found[setting] += answers
+            if not turns.sampling.is_greedy and compared is found:
+                some = turns.prompts[:NUM_GREEDY]
+                greedy = replace(turns, prompts=some, sampling=Sampling(temperature=0.0))
+                compared = greedy.decoded({name: running[name] for name in list(tried)[:2]})
     texts = {name: [answer.tokens for answer in answers] for name, answers in compared.items()}
     plain, alone = next(iter(found.values())), next(iter(texts.values()))
     runs = [

@@ -38,6 +38,24 @@ def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
     )
 
 
+def start_errors(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> list[float]:
+    """By how much a start of the engine differs from the mean of those that were timed: for each
+    sampling the standard deviation of the logarithm of a step over one without a draft.
+
+    starts  see `time_steps`, by length, of the same prompts' kind, `sizes` in all of them
+    """
+    ratios = [
+        [np.log(steps[size]["drafted"] / steps[size]["plain"]) for steps in starts]
+        for size in sizes
+    ]
+    means = np.array([[each.mean(axis=1) for each in row] for row in ratios])
+    num_free = max(starts[0][sizes[0]]["plain"].shape[1] - 1, 1)
+    within = np.array([[each.var(axis=1) for each in row] for row in ratios]) / num_free
+    between = means.var(axis=1, ddof=1) - within.mean(axis=1)  # [sizes, samplings]
+    variance = np.maximum(between.mean(axis=0), 0.0) * (1 + 1 / len(starts))
+    return [float(each) for each in np.sqrt(variance).round(5)]
+
+
 def engine_costs(
     facts: EngineFacts,
     context: int,

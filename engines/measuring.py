@@ -30,7 +30,7 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
 
-from .engine_costs import engine_costs, two_clocks
+from .engine_costs import engine_costs, start_errors, two_clocks
 from .program import Program, Running, check_batches
 from .timing import NO_PASSES, Turns, joined, lengths, time_passes, time_steps
 
@@ -122,28 +122,36 @@ def _chain_costs(
     the steps that they were made of, by length.
 
     Where only whole steps tell what a pass takes, chains that may be the fastest are timed for as
-    long again as all were.
+    long again as all were, every few prompts by engines that were started anew: as long as it runs,
+    one is some percent faster or slower than another.
     """
     requests, known = turns.requests, bool(passes["target"].size)
     suffix = "" if requests == 1 else f"-of-{requests}"
     sizes = lengths(engine.facts, every=requests == 1 and not known, none=known)
     costs = partial(engine_costs, engine.facts, turns.context, samplings, passes)
-    with engine.running(None, requests) as plain:
 
-        def timed(name: str, sizes: Sequence[int], places: Sequence[int]) -> dict[int, Piece]:
-            prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
-            some = replace(turns, prompts=prompts)
+    def timed(name: str, sizes: Sequence[int], start: int) -> dict[int, Piece]:
+        places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
+        prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
+        some = replace(turns, prompts=prompts)
+        with engine.running(None, requests) as plain:
             each = partial(time_steps, engine, plain, turns=some, samplings=samplings)
             return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
-        steps = timed("steps", sizes, range(min(NUM_TIMED, len(turns.prompts))))
-        if not known:
-            near = promising(profile_of(costs(steps)), sizes)
-            share = len(sizes) // len(near)
-            progress.expect({f"again-{n}{suffix}": 5 * share for n in near})
-            places = range(NUM_TIMED, NUM_TIMED * (1 + share))
-            steps |= joined(steps, timed("again", near, places))
-    return [each.model_copy(update={"batch_size": requests}) for each in costs(steps)], steps
+    steps = timed("steps", sizes, 0)
+    errors = [0.0] * len(samplings)
+    if not known:
+        near = promising(profile_of(costs(steps)), sizes)
+        again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
+        progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
+        starts = [steps, *(timed(name, near, start) for name, start in again.items())]
+        errors = start_errors(starts, near)
+        steps |= joined(starts, near)
+    found = [
+        each.model_copy(update={"batch_size": requests, "start_error": error})
+        for each, error in zip(costs(steps), errors, strict=True)
+    ]
+    return found, steps
 
 
 def _profile(

@@ -49,14 +49,16 @@ class Turns:
         """Tokens in the cache on average."""
         return int(np.mean([len(prompt) for prompt in self.prompts])) + self.num_tokens // 2
 
-    def decoded(self, running: Mapping[str, Running]) -> dict[str, list[Answer]]:
-        """Every prompt by every one that runs, in an order of its own for each prompt."""
-        rng = np.random.default_rng(self.seed)
+    def decoded(
+        self, running: Mapping[str, Running], numbers: Sequence[int] | None = None
+    ) -> dict[str, list[Answer]]:
+        """Every prompt, or those of these `numbers`, by every one that runs, in an order of its own
+        for each prompt."""
         names = list(running)
         found: dict[str, list[Answer]] = {name: [] for name in names}
-        for number, prompt in enumerate(self.prompts):
-            for place in rng.permutation(len(names)):
-                name = names[place]
+        for number in range(len(self.prompts)) if numbers is None else numbers:
+            for place in np.random.default_rng([self.seed, number]).permutation(len(names)):
+                name, prompt = names[place], self.prompts[number]
                 ask = partial(running[name].decode, prompt, self.sampling, self.requests)
                 answer = ask(num_tokens=self.num_tokens, seed=self.seed + number)
                 found[name].append(answer)
@@ -108,11 +110,12 @@ def time_steps(
     return {name: np.array(each) for name, each in rows.items()}
 
 
-def joined(some: Mapping[int, Piece], more: Mapping[int, Piece]) -> dict[int, Piece]:
-    """Pieces of `time_steps` for the lengths of `more`: those prompts behind those of `some`."""
+def joined(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> dict[int, Piece]:
+    """Pieces of `time_steps` for the lengths `sizes`, all starts' prompts one behind another."""
     return {
-        length: {
-            name: np.concatenate([some[length][name], rows], axis=1) for name, rows in piece.items()
+        size: {
+            name: np.concatenate([steps[size][name] for steps in starts], axis=1)
+            for name in starts[0][size]
         }
-        for length, piece in more.items()
+        for size in sizes
     }

@@ -57,6 +57,12 @@ class Costs(Part):
     sampling: Sampling | None = Field(
         default=None, description="that the times are of, where they depend on it; null: any"
     )
+    start_error: float = Field(
+        default=0.0,
+        ge=0,
+        description="relative standard error of steps with a draft: how much one start of an "
+        "engine differs from those that were timed; 0 where nobody looked",
+    )
     by_rows: bool = Field(
         default=False,
         description="true: read off the times of one request with batch_size times as many rows",

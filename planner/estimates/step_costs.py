@@ -119,6 +119,8 @@ class StepCosts:
     overhead: TimeTable
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
+    start_error: float = 0.0
+    """Relative, of steps with a draft: `Costs.start_error`."""
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""
@@ -203,7 +205,12 @@ class StepCosts:
         ms, errors = self.draft.at(tree.widths[1:])
         draft = Time(self.draft_root.ms + ms.sum(), self.draft_root.error_ms + errors.sum())
         parts = np.array([verify, draft, overhead])
-        return Time(float(parts[:, 0].sum()), float(np.linalg.norm(parts[:, 1])))
+        return self.with_start(float(parts[:, 0].sum()), parts[:, 1])
+
+    def with_start(self, ms: float, errors: np.ndarray) -> Time:
+        """A step with a draft that takes `ms`; the errors of its parts and the start's are
+        independent."""
+        return Time(ms, float(np.linalg.norm([*errors, self.start_error * ms])))
 
     def step_ms(self, tree: Tree) -> float:
         """Milliseconds of `step`."""
@@ -244,6 +251,7 @@ def step_costs(
         draft=draft,
         overhead=overhead,
         autoregressive=step(step.first),
+        start_error=max(first.start_error, second.start_error),
     )
     here, there = (_growing_tables(entry, verifier) for entry in (first, second))
     grown = {}
