@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engines import Files, LlamaServer
-from engines.engine_costs import engine_costs
+from engines.engine_costs import engine_costs, start_errors
 from engines.process import served
 from engines.timing import Turns, lengths, time_passes, time_steps
 from planner.documents.document import PlannerError
@@ -183,3 +183,26 @@ def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) 
     quartiles = np.array(found.verify.low_ms)
     told = np.mean(quartiles[1:] / quartiles[0] / np.array(list(ratios.values())))
     assert told == pytest.approx(1.0, abs=0.03)
+
+
+def test_starts_that_differ_widen_the_interval() -> None:
+    """Of five starts, each by so much faster or slower than another as long as it runs."""
+    rng = np.random.default_rng(0)
+
+    def started(spread: float) -> list[dict[int, dict[str, np.ndarray]]]:
+        return [
+            {
+                size: {
+                    "plain": np.full((1, 12), 6.0),
+                    "drafted": 9.0
+                    * np.exp(spread * rng.normal() + 0.08 * rng.normal(size=(1, 12))),
+                }
+                for size in range(1, 40)
+            }
+            for _ in range(5)
+        ]
+
+    (none,) = start_errors(started(0.0), range(1, 40))
+    (some,) = start_errors(started(0.05), range(1, 40))
+    assert none < 0.015
+    assert some == pytest.approx(0.05 * np.sqrt(1 + 1 / 5), rel=0.15)

@@ -53,6 +53,16 @@ def test_step_adds_a_draft_pass_per_level():
     assert chain.ms == pytest.approx(verify + 1.5 + 2 * 1.125 + 4 / 32, rel=8 * EPS)
 
 
+def test_what_starts_differ_by_is_an_error_of_steps_with_a_draft():
+    drifting = bumpy(spread=0.01).model_copy(update={"start_error": 0.04})
+    steady, costs = (step_costs(profile(each)) for each in (bumpy(spread=0.01), drifting))
+    chain, lone = Tree([-1, 0, 1]), Tree([-1])
+    step, known = costs.step(chain), steady.step(chain)
+    assert step.ms == known.ms
+    assert step.error_ms == pytest.approx(np.hypot(known.error_ms, 0.04 * step.ms))
+    assert costs.step(lone) == steady.step(lone)
+
+
 def test_lone_root_is_autoregressive_decoding():
     costs = step_costs(profile(bumpy(step=9.0)))
     assert costs.step_ms(Tree([-1])) == costs.autoregressive_ms == 9.0
