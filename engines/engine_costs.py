@@ -39,7 +39,7 @@ def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
 
 
 def start_errors(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> list[float]:
-    """By how much a start of the engine differs from the mean of those that were timed: for each
+    """Differences between a start of the engine and the mean of those that were timed: for each
     sampling the standard deviation of the logarithm of a step over one without a draft.
 
     starts  see `time_steps`, by length, of the same prompts' kind, `sizes` in all of them

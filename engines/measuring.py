@@ -32,7 +32,7 @@ from runtime.written import Written, logits_behind
 
 from .engine_costs import engine_costs, start_errors, two_clocks
 from .program import Program, Running, check_batches
-from .timing import NO_PASSES, Turns, joined, lengths, time_passes, time_steps
+from .timing import Turns, joined, lengths, time_passes, time_steps
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
 """Prompts that the engine decodes for its times, and the length of their continuations."""
@@ -97,16 +97,14 @@ def measure_engine_profile(
             )
         with engine.running(None) as plain:
             check_models(plain, pair, prompts[:NUM_COMPARED], facts)
-        passes = progress.timed("passes", partial(time_passes, engine, turns, PASS_REPEATS))
         profile_of = partial(_profile, pair, facts, traced, trees, width)
-        costs, steps = _chain_costs(engine, turns, settings.samplings, passes, progress, profile_of)
-        for requests in sorted({*settings.batch_sizes} - {1}):
+        costs: list[Costs] = []
+        for requests in sorted({1, *settings.batch_sizes}):
             many = replace(turns, requests=requests)
-            costs += _chain_costs(
-                engine, many, settings.samplings, NO_PASSES, progress, profile_of
-            )[0]
-    if line := two_clocks(passes, steps):
-        report_line(line)
+            found, line = _chain_costs(engine, many, settings.samplings, progress, profile_of)
+            costs += found
+            if line:
+                report_line(line)
     return profile_of(costs).model_copy(update={"surroundings": progress.surroundings})
 
 
@@ -114,19 +112,20 @@ def _chain_costs(
     engine: Program,
     turns: Turns,
     samplings: Sequence[Sampling],
-    passes: Piece,
     progress: Progress,
     profile_of: Callable[[list[Costs]], Profile],
-) -> tuple[list[Costs], dict[int, Piece]]:
+) -> tuple[list[Costs], str]:
     """The costs of `turns.requests` requests that decode together, one entry for each sampling, and
-    the steps that they were made of, by length.
+    a line on how two clocks agree.
 
     Where only whole steps tell what a pass takes, chains that may be the fastest are timed for as
     long again as all were, every few prompts by engines that were started anew: as long as it runs,
     one is some percent faster or slower than another.
     """
-    requests, known = turns.requests, bool(passes["target"].size)
+    requests = turns.requests
     suffix = "" if requests == 1 else f"-of-{requests}"
+    passes = progress.timed(f"passes{suffix}", partial(time_passes, engine, turns, PASS_REPEATS))
+    known = bool(passes["target"].size)
     sizes = lengths(engine.facts, every=requests == 1 and not known, none=known)
     costs = partial(engine_costs, engine.facts, turns.context, samplings, passes)
 
@@ -151,7 +150,7 @@ def _chain_costs(
         each.model_copy(update={"batch_size": requests, "start_error": error})
         for each, error in zip(costs(steps), errors, strict=True)
     ]
-    return found, steps
+    return found, two_clocks(passes, steps)
 
 
 def _profile(
@@ -234,6 +233,7 @@ def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
     work = {"passes": 10} | {f"steps-{n}": 5 for n in lengths(facts, every=True)}
     for requests in {*settings.batch_sizes} - {1}:
+        work |= {f"passes-of-{requests}": 10 * requests}
         work |= {f"steps-{n}-of-{requests}": 5 * requests for n in lengths(facts)}
     for sampling in settings.samplings:
         work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}

@@ -23,8 +23,6 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chains that are decoded; those between them are taken to need as much besides their passes."""
 NEVER = 0.99
 """A confidence that a draft has hardly ever."""
-NO_PASSES: Piece = {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
-"""What `time_passes` finds where nobody says how long passes take."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
 
@@ -76,12 +74,12 @@ def lengths(facts: EngineFacts, *, every: bool = False, none: bool = False) -> l
 
 
 def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
-    """Milliseconds "target" and "draft", float64 [repeats, most_tokens + 1], by tokens in a pass;
-    nothing where the engine has no benchmark."""
-    sizes = range(1, engine.facts.most_tokens + 2)
+    """Milliseconds "target" and "draft", float64 [repeats, most_tokens + 1], by tokens of each
+    request in a pass; nothing where the engine has no benchmark."""
+    sizes = [turns.requests * n for n in range(1, engine.facts.most_tokens + 2)]
     passes = engine.passes(sizes, context=turns.context, repeats=repeats)
     if passes is None:
-        return NO_PASSES
+        return {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
     return {
         name: np.array([times[size] for size in sizes]).T
         for name, times in zip(PassTimes._fields, passes, strict=True)

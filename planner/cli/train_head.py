@@ -106,7 +106,8 @@ def command(
     discard_pieces(output)
     options.say(f"wrote {output}")
     if png is not None:
-        from ..show.figures import head_figure, save_png
+        from ..show.figures import save_png
+        from ..show.head_figure import head_figure
 
         save_png(head_figure(card), png)
         options.say(f"wrote {png}")

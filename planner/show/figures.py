@@ -20,15 +20,8 @@ from ..documents.times import Curve
 from ..plans.check import Check
 from ..plans.plan import Plan
 from ..plans.report import Report
-
-INK, TARGET, DRAFT, QUIET = "#1b1b1b", "#1f6f8b", "#c8553d", "#9aa5a9"
-STYLES = {
-    "fixed": (INK, "o-"),
-    "head": (DRAFT, "o-"),
-    "confidence": (TARGET, "s--"),
-    "entropy": ("#7a9e3a", "^--"),
-    "probability": (QUIET, "v--"),
-}
+from .drawing import DRAFT, INK, QUIET, TARGET, plain
+from .head_figure import head_figure
 
 
 def save_png(figure: Figure, path: str | Path) -> None:
@@ -73,7 +66,7 @@ def profile_figure(profile: Profile) -> Figure:
     figure.legend(
         lines.values(), lines, loc="outside lower center", ncols=6, fontsize=8, frameon=False
     )
-    return _plain(figure)
+    return plain(figure)
 
 
 def tree_figure(plan: Plan) -> Figure:
@@ -115,7 +108,7 @@ def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
     drafting = "trees that grow" if plan.grows else plan.drafting.words()
     choice.set_title(f"2. chosen: {drafting}, {plan.verifier}", loc="left", fontsize=10)
     _outcome(outcome, report)
-    return _plain(figure)
+    return plain(figure)
 
 
 def plan_figure(plan: Plan) -> Figure:
@@ -135,7 +128,7 @@ def plan_figure(plan: Plan) -> Figure:
         axes.bar(range(len(shares)), shares, color=TARGET)
         axes.set(xlabel=name, ylabel="share of the steps", xlim=(-0.5, None))
         axes.label_outer()
-    return _plain(figure)
+    return plain(figure)
 
 
 def reports_figure(reports: dict[str, Report]) -> Figure:
@@ -143,7 +136,7 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
     figure = Figure(figsize=(10, 1.6 + 0.5 * len(reports)), layout="constrained")
     tokens, speed = figure.subplots(1, 2, sharey=True)
     _kept_promises(tokens, speed, reports)
-    return _plain(figure)
+    return plain(figure)
 
 
 def report_figure(report: Report) -> Figure:
@@ -155,7 +148,7 @@ def report_figure(report: Report) -> Figure:
         return reports_figure(reports)
     names = [each.words for each in report.plan.settings]
     figure = Figure(figsize=(10, 4.6 + 0.2 * len(names)), layout="constrained")
-    rows = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
+    rows: list[Any] = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
     drawn = figure.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
     _kept_promises(drawn["tokens"], drawn["speed"], reports)
     drawn["speed"].set_yticks([])
@@ -178,7 +171,7 @@ def report_figure(report: Report) -> Figure:
         axes.set_xlim(-1, len(taken))
         for start in np.cumsum([len(each.settings) for each in steps])[:-1]:
             axes.axvline(start - 0.5, color=QUIET, linestyle=":", linewidth=0.6)
-    return _plain(figure)
+    return plain(figure)
 
 
 def _kept_promises(tokens: Axes, speed: Axes, reports: dict[str, Report]) -> None:
@@ -214,24 +207,7 @@ def check_figure(check: Check) -> Figure:
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
     axes.set(xlabel="speedup against decoding without speculation")
     figure.suptitle(f"{check.engine.name}: bar: predicted, dots: measured, 95 %", fontsize=10)
-    return _plain(figure)
-
-
-def head_figure(card: HeadCard) -> Figure:
-    """Loss by step; scores against what was accepted; discard against verification rates."""
-    figure = Figure(figsize=(13, 4.4), layout="constrained")
-    loss, fit, rates = figure.subplots(1, 3)
-    places = (np.arange(len(card.losses)) + 0.5) / len(card.losses) * card.training.epochs
-    loss.plot(places, card.losses, color=DRAFT, linewidth=1.2)
-    loss.set(
-        title=f"weighted loss in training (rejections weigh {card.training.reject_weight:g})",
-        xlabel="epoch", ylabel="nats per token",
-    )  # fmt: skip
-    _calibration(fit, card)
-    _stopping(rates, card)
-    title = f"acceptance head for {card.draft.name} beside {card.target.name}, {card.sampling}"
-    figure.suptitle(title, fontsize=10)
-    return _plain(figure)
+    return plain(figure)
 
 
 def _draw_tree(axes: Axes, plan: Plan, *, size: float) -> None:
@@ -347,13 +323,6 @@ def _accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
     axes.set(title=f"accepted at all, {sampling}", xlabel="children of a node", ylim=(None, 1))
 
 
-def _plain(figure: Figure) -> Figure:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.title.set_fontsize(9)
-    return figure
-
-
 def _leaf_order(plan: Plan) -> np.ndarray:
     """float [n]: leaves side by side in depth-first order, parents above their children."""
     children = plan.tree.children
@@ -369,41 +338,6 @@ def _leaf_order(plan: Plan) -> np.ndarray:
         if children[node]:
             across[node] = across[list(children[node])].mean()
     return across
-
-
-def _calibration(axes: Axes, card: HeadCard) -> None:
-    found, bins = card.evaluation, card.evaluation.calibration
-    accepted = [one.accepted for one in bins]
-    axes.plot([0, 1], [0, 1], ":", color=QUIET, linewidth=1)
-    axes.plot([one.score for one in bins], accepted, "o-", ms=4, color=QUIET, label="score")
-    if card.training.reject_weight != 1:
-        predicted = [one.predicted for one in bins]
-        axes.plot(predicted, accepted, "o-", ms=4, color=DRAFT, label="weight undone")
-    axes.set(
-        title="held-out tokens in ten bins of equal size\n"
-        f"KL {found.kl_unweighted:.3f} with the weight undone, "
-        f"of a constant {found.kl_constant:.3f}",
-        xlabel="predicted acceptance", ylabel="accepted", xlim=(0, 1), ylim=(0, 1),
-    )  # fmt: skip
-    axes.legend(fontsize=8, frameon=False, loc="upper left")
-
-
-def _stopping(axes: Axes, card: HeadCard) -> None:
-    for curve in card.evaluation.stopping:
-        colour, style = STYLES[curve.rule]
-        points = sorted(curve.points, key=lambda point: point.discard_rate)
-        axes.plot(
-            [point.discard_rate for point in points],
-            [point.verification_rate for point in points],
-            style, color=colour, ms=3.5, linewidth=1, label=curve.rule,
-        )  # fmt: skip
-    fixed = next(each for each in card.evaluation.stopping if each.rule == "fixed")
-    widest = max(point.discard_rate for point in fixed.points[:8])
-    axes.set(
-        title="stopping rules, held-out texts: lower left is better",
-        xlabel="tokens discarded per token", ylabel="target passes per token", xlim=(0, widest),
-    )  # fmt: skip
-    axes.legend(fontsize=8, frameon=False)
 
 
 FIGURES: dict[type, Callable[[Any], Figure]] = {

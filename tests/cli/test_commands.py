@@ -15,8 +15,6 @@ from planner.cli.models import pair_names
 from planner.documents.origin import ModelInfo
 from planner.plans.plan import MadeFrom
 
-from .profiles import two_verifiers
-
 ROOT = Path(__file__).parent.parent.parent
 QUICK = ("--max-nodes", "6", "--repeats", "2", "--num-prompts", "3", "--num-tokens", "12")
 QUICK += ("--context", "16", "--num-ranks", "4")
@@ -222,19 +220,6 @@ def test_an_interval_too_wide_to_plan_by_is_pointed_out(made, tmp_path):
     wide = plan.predicted.speedup.high > 1.5 * plan.predicted.speedup.low
     assert wide == plan.speculates
     assert ("before you rely on this plan" in result.stderr) == wide
-
-
-@pytest.mark.parametrize(("start_error", "is_said"), [(0.0, False), (0.08, True)])
-def test_a_plan_that_may_be_slower_than_none_says_so(tmp_path, start_error, is_said):
-    profile = two_verifiers(step=6.8, spread=0.0)
-    (costs,) = profile.costs
-    unsure = costs.model_copy(update={"start_error": start_error})
-    profile.model_copy(update={"costs": [unsure]}).save(tmp_path / "p.json")
-    result = planner("solve", tmp_path / "p.json", "--solver", "chain")
-    plan = Plan.model_validate_json(result.stdout)
-    assert plan.speculates
-    assert (plan.predicted.speedup.low < 1) == is_said
-    assert ("decoding may be slower, too" in result.stderr) == is_said
 
 
 def test_models_are_by_default_those_that_the_plan_was_made_for():

@@ -324,6 +324,19 @@ def test_show_asks_for_what_was_measured(tmp_path):
 # ------------------------------------------------------------------------ plans
 
 
+@pytest.mark.parametrize(("start_error", "is_said"), [(0.0, False), (0.08, True)])
+def test_a_plan_that_may_be_slower_than_none_says_so(tmp_path, start_error, is_said):
+    profile = two_verifiers(step=6.8, spread=0.0)
+    (costs,) = profile.costs
+    unsure = costs.model_copy(update={"start_error": start_error})
+    profile.model_copy(update={"costs": [unsure]}).save(tmp_path / "p.json")
+    result = CliRunner().invoke(main, ["solve", str(tmp_path / "p.json"), "--solver", "chain"])
+    plan = Plan.model_validate_json(result.stdout)
+    assert plan.speculates
+    assert (plan.predicted.speedup.low < 1) == is_said
+    assert ("decoding may be slower, too" in result.stderr) == is_said
+
+
 def siblings_plan():
     """Under K-SEQ: both below the root of two, one below the first of them, at .3, .2 and .6."""
     entry = factory.positional([[0.6, 0.3, 0.2]] * 2, verifier="kseq", siblings=True)

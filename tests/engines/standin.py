@@ -55,7 +55,7 @@ def completion(
             right += 1
         ms += pass_ms(requests * (length + 1))
         if most:
-            ms += max(length, unsure) * (DRAFT_MS + CHOOSING_MS) + REST_MS
+            ms += max(length, unsure) * (requests * DRAFT_MS + CHOOSING_MS) + REST_MS
         emitted, drafted, accepted = emitted + right + 1, drafted + length, accepted + right
     timings = {"predicted_ms": ms, "predicted_n": num_tokens}
     if drafted:
