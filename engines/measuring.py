@@ -118,9 +118,9 @@ def _chain_costs(
     """The costs of `turns.requests` requests that decode together, one entry for each sampling, and
     a line on how two clocks agree.
 
-    Where only whole steps tell what a pass takes, chains that may be the fastest are timed for as
-    long again as all were, every few prompts by engines that were started anew: as long as it runs,
-    one is some percent faster or slower than another.
+    They are timed for as long again, every few prompts by engines that were started anew: as long
+    as it runs, one is some percent faster or slower than another.  Where only whole steps tell what
+    a pass takes, this time is spent on the chains that may be the fastest.
     """
     requests = turns.requests
     suffix = "" if requests == 1 else f"-of-{requests}"
@@ -133,19 +133,16 @@ def _chain_costs(
         places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
         prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
         some = replace(turns, prompts=prompts)
-        with engine.running(None, requests) as plain:
-            each = partial(time_steps, engine, plain, turns=some, samplings=samplings)
-            return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
+        each = partial(time_steps, engine, turns=some, samplings=samplings)
+        return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
     steps = timed("steps", sizes, 0)
-    errors = [0.0] * len(samplings)
-    if not known:
-        near = promising(profile_of(costs(steps)), sizes)
-        again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
-        progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
-        starts = [steps, *(timed(name, near, start) for name, start in again.items())]
-        errors = start_errors(starts, near)
-        steps |= joined(starts, near)
+    near = sizes if known else promising(profile_of(costs(steps)), sizes)
+    again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
+    progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
+    starts = [steps, *(timed(name, near, start) for name, start in again.items())]
+    errors = start_errors(starts, near)
+    steps |= joined(starts, near)
     found = [
         each.model_copy(update={"batch_size": requests, "start_error": error})
         for each, error in zip(costs(steps), errors, strict=True)

@@ -87,18 +87,21 @@ def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
 
 
 def time_steps(
-    engine: Program, plain: Running, length: int, *, turns: Turns, samplings: Sequence[Sampling]
+    engine: Program, length: int, *, turns: Turns, samplings: Sequence[Sampling]
 ) -> Piece:
-    """Chains of `length` in turns with none: milliseconds a step of either ("plain", "drafted"),
-    and tokens drafted by a step ("length"), which are fewer at a text's end: float64 [samplings,
-    prompts] each.
+    """Chains of `length` in turns with none, both started for it: milliseconds a step of either
+    ("plain", "drafted"), and tokens drafted by a step ("length"), which are fewer at a text's end:
+    float64 [samplings, prompts] each.
 
     length  0: chains that are hardly ever begun, since the draft is hardly ever so sure
     """
     drafting = ConfidentDrafting(max_depth=max(length, 1), confidence=0.0 if length else NEVER)
     enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
     rows: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
-    with engine.running(drafting, turns.requests) as running:
+    with (
+        engine.running(None, turns.requests) as plain,
+        engine.running(drafting, turns.requests) as running,
+    ):
         for sampling in samplings:
             found = replace(enough, sampling=sampling).decoded({"plain": plain, "drafted": running})
             for name, answers in found.items():

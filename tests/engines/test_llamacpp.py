@@ -68,11 +68,10 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
     samplings = [GREEDY, Sampling(temperature=1.0)]
-    with few.running(None) as plain:
-        steps = {
-            length: time_steps(few, plain, length, turns=turns, samplings=samplings)
-            for length in lengths(few.facts, none=True)
-        }
+    steps = {
+        length: time_steps(few, length, turns=turns, samplings=samplings)
+        for length in lengths(few.facts, none=True)
+    }
     found = engine_costs(few.facts, turns.context, samplings, passes, steps)
     assert [costs.sampling for costs in found] == samplings
     for costs in found:
@@ -89,11 +88,10 @@ def test_a_benchmark_that_met_a_slower_machine_changes_no_step(engine: LlamaServ
     few = replace(engine, files=replace(engine.files, most_tokens=7))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
-    with few.running(None) as plain:
-        steps = {
-            length: time_steps(few, plain, length, turns=turns, samplings=[GREEDY])
-            for length in lengths(few.facts, none=True)
-        }
+    steps = {
+        length: time_steps(few, length, turns=turns, samplings=[GREEDY])
+        for length in lengths(few.facts, none=True)
+    }
     slow = {name: 1.6 * times for name, times in passes.items()}
     for taken in (passes, slow):
         (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps)
