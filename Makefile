@@ -24,7 +24,7 @@ setup: $(VENV)/.installed
 # Python compiles what it imports: compiling all that is installed would only take longer.
 $(VENV)/.installed: setup.cfg constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --no-compile --constraint constraints.txt --editable ".[test]"
+	$(VENV)/bin/pip install --quiet --no-compile --constraint constraints.txt --editable ".[test,docs]"
 	touch $@
 
 demo: setup
@@ -41,24 +41,23 @@ lint: setup
 types: setup
 	$(VENV)/bin/mypy
 
-# A file's tests stay in one process, for what they share; torch takes one thread in each.
+# A file's tests stay in one process, for what they share; torch takes one thread in each.  Some tests
+# wait for programs that they started: so there is a process more than there are cores, up to 8.
+WORKERS = $(shell $(PYTHON) -c "import os; print(min(8, 1 + (os.cpu_count() or 1)))")
+
 unit: setup
-	$(RUN) -m pytest -n auto --maxprocesses 8 --dist loadfile
+	$(RUN) -m pytest -n $(WORKERS) --dist loadfile
 
 # The statistical tests with more samples than anybody waits for while working.
 soak: setup
-	$(RUN) -m pytest -n auto --maxprocesses 8 -m soak
+	$(RUN) -m pytest -n $(WORKERS) -m soak
 
 # Parsers are installed into build/engines, each with what it imports and nothing else.
 engines: setup
 	$(RUN) -m tests.export.parsers
 
-docs: $(VENV)/.installed-docs
+docs: setup
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet --site-dir build/site
-
-$(VENV)/.installed-docs: $(VENV)/.installed
-	$(VENV)/bin/pip install --quiet --constraint constraints.txt --editable ".[docs]"
-	touch $@
 
 # The run that the README shows: its documents, its picture, its outputs, the notebook.
 record: demo
