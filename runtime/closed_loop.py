@@ -1,22 +1,25 @@
 """The closed loop: which of a plan's settings is the fastest as things are now?
 
 A plan's table says of every setting s what a step takes, e_s, and emits, T_s, where it was
-profiled.  Decoding follows how far the present is from that:
+profiled; e_0 is a step without a draft.  Decoding follows how far the present is from that:
 
-    ms of a step of s  =  e_s (1 + f + r_s)         tokens of it  =  T_s(c)
+    log ms of a step of s  =  log e_s + f + (1 - e_0 / e_s) g + r_s        tokens of it  =  T_s(c)
 
-f, which all settings share, moves freely (another process, another clock); r_s, a setting's own, is
-small and moves slowly (the table was wrong; what slows many tokens need not slow one).  Both are
-followed by one Kalman filter, so that a step of one setting tells something of all.  c multiplies
-the chance that a drafted token is accepted; a chain of it that emits T_s gives T_s(c).
+f and g, which all settings share, move freely (another process, another clock): f slows every step,
+g what drafting and many tokens take beyond one, which suffers more where others want the cores.
+r_s, a setting's own, is small and moves slowly (the table was wrong).  All are followed by one
+Kalman filter, so that a step of one setting tells something of all; three steps in a row that are
+further off, to the same side, than it holds possible make it as uncertain again as at first.  c
+multiplies the chance that a drafted token is accepted; a chain of it that emits T_s gives T_s(c).
 
 The next step is the setting's with the most tokens per millisecond, or a look at another one, which
 costs what it is believed to be slower, and is worth what it may turn out to be faster,
 
-    E max(0, gain)  =  sigma phi(mu / sigma) + mu Phi(mu / sigma),     gain ~ N(mu, sigma^2),
+    E max(0, gain)  =  sigma phi(mu / sigma) + mu Phi(mu / sigma),     log gain ~ N(mu, sigma^2),
 
-for `HORIZON` steps.  The longer nobody looked, the larger sigma.  Looking takes `BUDGET` of the
-time in the long run, at most.
+for `HORIZON` steps.  sigma is how far `LOOKS` steps of it may move that belief: it grows while
+nobody looks, and is small where they would tell little, as of a setting that is well known.
+Looking takes `BUDGET` of the time in the long run, at most.
 
 Decisions depend on the past alone, so that the text's distribution is the target's whatever they
 are.
@@ -25,36 +28,42 @@ are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import erfc, exp, pi, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 
+from planner.documents.estimate import hope
 from planner.plans.report import Followed
 from planner.plans.settings import PlanSetting
 
-SHARED_FIRST, SHARED_DRIFT = 0.5, 0.03
-"""Standard deviations of f: at first, and of its change in a step."""
-OWN_FIRST, OWN_DRIFT, OWN_SHARE = 0.25, 0.003, 0.5
-"""Likewise of each r_s; and what it may have changed by where f did, as a share of that."""
+FIRST = (0.5, 1.0, 0.1)
+"""Standard deviations of f, g and each r_s at first."""
+DRIFT = (0.03, 0.03, 0.001)
+"""Likewise of their change in a step."""
+TOGETHER = 0.8
+"""Correlation of f and g, at first and in a step: what slows the one down slows the other."""
+OWN_SHARE = 0.15
+"""What each r_s may have changed by where f and g changed a step's time, as a share of that."""
 SCATTER = 0.15
 """Of a step's time, at first; then it is followed for each setting."""
 LEAST_SCATTER = 1e-4
-OUTLIER = 3.0
-"""Standard deviations from which a step counts the less, the further off it is."""
-HORIZON, BUDGET, CREDIT = 100.0, 0.005, 3.0
-"""Steps that knowledge is of use for; the share of time spent on looking; what may be spent at
-once, in steps."""
-MEMORY = 100.0
+OUTLIER, MOVED = 3.0, 3
+"""Standard deviations from which a step counts the less, the further off it is; and so many of them
+in a row, to the same side, that something has moved."""
+HORIZON, LOOKS, BUDGET, CREDIT = 100.0, 3, 0.005, 3.0
+"""Steps that knowledge is of use for; how many make a look's worth; the share of time spent on
+looking; what may be spent at once, in steps."""
+MEMORY = 200.0
 """Steps that c remembers."""
 CHANCES = 64.0
 """Steps that c = 1 counts for at first."""
 LEAST, MOST = 0.05, 2.0
-"""Of c; and the least of 1 + f + r_s."""
-
-
+"""Of c."""
+SAME = 0.005
+"""A change of c that changes nothing."""
 MISSED = 8
 """Tokens that the draft has not read, from which the step that has it read them is not timed, and
-another one is taken to look at."""
+another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
 
 
 class ClosedLoop:
@@ -70,15 +79,20 @@ class ClosedLoop:
     def __init__(self, settings: Sequence[PlanSetting]) -> None:
         number = len(settings)
         self._settings = list(settings)
-        self._planned_ms = [setting.step_ms for setting in settings]
-        self._mean = np.zeros(number + 1)
-        self._spread = np.diag([SHARED_FIRST**2, *[OWN_FIRST**2] * number])
-        self._drift = np.diag([SHARED_DRIFT**2, *[OWN_DRIFT**2] * number])
-        self._own = np.arange(1, number + 1), np.arange(1, number + 1)
+        self._planned_ms = np.array([setting.step_ms for setting in settings])
+        further = 1 - self._planned_ms.min() / self._planned_ms
+        self._rows = np.column_stack([np.ones(number), further, np.eye(number)])
+        """Of each setting, what f, g and every r count for in its step's time."""
+        self._mean = np.zeros(number + 2)
+        self._first, self._drift = (_covariance(each, number) for each in (FIRST, DRIFT))
+        self._spread = self._first.copy()
+        self._own = np.arange(2, number + 2), np.arange(2, number + 2)
+        self._off = 0
         self._scatter = [SCATTER**2] * number
         self._accepted = self._expected = CHANCES * max(settings[0].tokens_per_step - 1, 0.1)
         self._chance = 1.0
-        self._credit = CREDIT * self._planned_ms[0]
+        self._log_rates = self._rates_at(self._chance)
+        self._credit = CREDIT * settings[0].step_ms
         self._which, self._missed, self._again = 0, 0, False
         self.steps = [0] * number
         """Steps so far, by setting."""
@@ -88,7 +102,7 @@ class ClosedLoop:
     @property
     def factor(self) -> float:
         """A step's time now over the planned one, for the setting of the last step."""
-        return self._level(self._which)
+        return exp(self._rows[self._which] @ self._mean)
 
     @property
     def chance(self) -> float:
@@ -113,71 +127,88 @@ class ClosedLoop:
         which = self._which
         self.steps[which] += 1
         drafts, missed = self._settings[which].speculates, self._missed
-        self._again = drafts and missed >= MISSED
+        self._again = self.steps[which] == 1 or (drafts and missed >= MISSED)
         self._missed = 0 if drafts else missed + num_tokens
-        most = CREDIT * self._planned_ms[0] * self._level(0)
-        self._credit = min(self._credit + BUDGET * ms, most)
+        self._credit = min(self._credit + BUDGET * ms, CREDIT * self._believed_ms(0))
         if not self._again:
-            self._follow_time(which, ms / self._planned_ms[which])
+            self._follow_time(which, log(ms / self._planned_ms[which]))
         self._follow_chance(which, num_tokens)
 
     def _chosen(self) -> int:
-        rates = [
-            setting.tokens_at(self._chance) / (ms * self._level(which))
-            for which, (setting, ms) in enumerate(
-                zip(self._settings, self._planned_ms, strict=True)
-            )
-        ]
-        best = max(range(len(rates)), key=rates.__getitem__)
-        own, chosen, worth, price = self._spread[1:, 1:], best, 0.0, 0.0
-        for other, rate in enumerate(rates):
+        rates = self._log_rates - self._rows @ self._mean
+        best = int(rates.argmax())
+        shared = self._rows @ self._spread @ self._rows.T
+        known = shared.diagonal()
+        seen = np.sqrt(known + np.array(self._scatter) / LOOKS)
+        told = (np.abs(known - shared[best]) / seen).tolist()
+        chosen, worth, price = best, 0.0, 0.0
+        for other, gain in enumerate((rates - rates[best]).tolist()):
             if other == best:
                 continue
-            mean = rate / rates[best] - 1
-            variance = own[other, other] + own[best, best] - 2 * own[other, best]
-            cost = -mean * (2 if self._missed >= MISSED else 1)
-            gain = HORIZON * hope(mean, rate / rates[best] * sqrt(variance)) - cost
-            spent = cost * self._planned_ms[other] * self._level(other)
-            if gain > worth and spent <= self._credit:
-                chosen, worth, price = other, gain, spent
+            untimed = self._missed >= MISSED or not self.steps[other]
+            cost = (1 - exp(gain)) * (1 + untimed)
+            won = HORIZON / LOOKS * hope(gain, told[other]) - cost
+            if won > worth and (spent := cost * self._believed_ms(other)) <= self._credit:
+                chosen, worth, price = other, won, spent
         self._credit -= price
         self.looked_ms += price
         return chosen
 
-    def _follow_time(self, which: int, level: float) -> None:
-        """level  the step's time over the planned one"""
-        spread, believed = self._spread, self._level(which)
+    def _follow_time(self, which: int, longer: float) -> None:
+        """longer  the logarithm of the step's time over the planned one"""
+        row, spread = self._rows[which], self._spread
         spread += self._drift
-        column = spread[0] + spread[1 + which]
-        known = float(column[0] + column[1 + which])
-        miss, total = level - believed, known + self._scatter[which] * believed**2
-        if miss**2 > OUTLIER**2 * total:
-            total = abs(miss) * sqrt(total) / OUTLIER + known
+        miss = longer - float(row @ self._mean)
+        column, known, total = self._gain(which)
+        if miss**2 <= OUTLIER**2 * total:
+            self._off = 0
+            scatter = max(miss**2 - known, LEAST_SCATTER)
+            self._scatter[which] += (scatter - self._scatter[which]) / 32
         else:
-            scatter = max(miss**2 - known, 0.0) / believed**2
-            self._scatter[which] += (max(scatter, LEAST_SCATTER) - self._scatter[which]) / 32
+            side = 1 if miss > 0 else -1
+            self._off = self._off + side if self._off * side > 0 else side
+            if abs(self._off) < MOVED:
+                total = abs(miss) * sqrt(total) / OUTLIER + known
+            else:
+                self._off = 0
+                spread += self._first
+                column, known, total = self._gain(which)
         moved = column * (miss / total)
         self._mean += moved
         spread -= np.outer(column, column) / total
-        spread[self._own] += (OWN_SHARE * float(moved[0])) ** 2
+        spread[self._own] += (OWN_SHARE * float(row[:2] @ moved[:2])) ** 2
+
+    def _gain(self, which: int) -> tuple[np.ndarray, float, float]:
+        """What all that is followed shares with a step's time (a covariance), and the variance of
+        that time, without the step's own scatter and with it."""
+        column = self._spread @ self._rows[which]
+        known = float(self._rows[which] @ column)
+        return column, known, known + self._scatter[which]
 
     def _follow_chance(self, which: int, num_tokens: int) -> None:
         setting = self._settings[which]
-        if setting.speculates:
-            kept = 1 - 1 / MEMORY
-            self._accepted = kept * self._accepted + num_tokens - 1
-            self._expected = kept * self._expected + setting.tokens_at(self._chance) - 1
-            chance = self._chance * (self._accepted / self._expected) ** (1 / MEMORY)
-            self._chance = min(max(chance, LEAST), MOST)
+        if not setting.speculates:
+            return
+        kept = 1 - 1 / MEMORY
+        self._accepted = kept * self._accepted + num_tokens - 1
+        self._expected = kept * self._expected + setting.tokens_at(self._chance) - 1
+        chance = self._chance * (self._accepted / self._expected) ** (1 / MEMORY)
+        self._chance = min(max(chance, LEAST), MOST)
+        if abs(self._chance / self._rated_chance - 1) > SAME:
+            self._log_rates = self._rates_at(self._chance)
 
-    def _level(self, which: int) -> float:
-        """A step's time as it is believed to be, over the planned one."""
-        return max(float(self._mean[0] + self._mean[1 + which]) + 1, LEAST)
+    def _rates_at(self, chance: float) -> np.ndarray:
+        """float64 [settings]: the logarithm of the tokens per millisecond at that c, as planned."""
+        self._rated_chance = chance
+        return np.log([each.tokens_at(chance) for each in self._settings] / self._planned_ms)
+
+    def _believed_ms(self, which: int) -> float:
+        return float(self._planned_ms[which]) * exp(self._rows[which] @ self._mean)
 
 
-def hope(mean: float, spread: float) -> float:
-    """E max(0, x) of a normal x."""
-    if spread <= 0:
-        return max(mean, 0.0)
-    z = mean / spread
-    return spread * exp(-z * z / 2) / sqrt(2 * pi) + mean * erfc(-z / sqrt(2)) / 2
+def _covariance(deviations: Sequence[float], number: int) -> np.ndarray:
+    """float64 [number + 2, number + 2]: of f, g and so many r_s."""
+    shared, further, own = deviations
+    made = np.diag([shared**2, further**2, *[own**2] * number])
+    made[0, 1] = made[1, 0] = TOGETHER * shared * further
+    return made

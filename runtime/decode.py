@@ -60,14 +60,17 @@ class Decoder:
         *,
         timed: bool = True,
         follow: bool = False,
+        temperature: float | None = None,
     ) -> Decoder:
         """The decoder for `plan`, a Plan or the path of one.
 
-        draft   may be None for a plan that does not speculate
-        follow  change between the plan's settings, to whichever is the fastest as the machine and
-                the text are now, none included (`ClosedLoop`).  What is learned is kept from text
-                to text.  Texts then follow the target's distribution as ever, but depend on how
-                long steps take: the same seed need not give the same text, unless it is greedy
+        draft        may be None for a plan that does not speculate
+        temperature  None: the plan's; at another one nothing of the plan's promise is left
+        follow       change between the plan's settings, to whichever is the fastest as the machine
+                     and the text are now, none included (`ClosedLoop`).  What is learned is kept
+                     from text to text.  Texts then follow the target's distribution as ever, but
+                     depend on how long steps take: the same seed need not give the same text,
+                     unless it is greedy
 
         The file of a plan's head is looked for beside the plan, or in the working folder for a
         Plan that was not read from a file.  Raises PlannerError if the plan cannot be read or was
@@ -81,6 +84,7 @@ class Decoder:
             )
         folder = Path() if isinstance(plan, Plan) else Path(plan).parent
         plan = plan if isinstance(plan, Plan) else Plan.load(plan)
+        plan = plan if temperature is None else plan.at(temperature)
         if plan.made_from is not None and plan.made_from.engine is not None:
             engine = plan.made_from.engine.name
             raise PlannerError(
@@ -217,6 +221,7 @@ def decode_prompts(
     stop_tokens: Sequence[int] | None = None,
     baseline: bool = False,
     follow: bool = False,
+    temperature: float | None = None,
     progress: Callable[[int, int], None] | None = None,
     to_text: Callable[[list[int]], str] | None = None,
 ) -> Report:
@@ -224,14 +229,14 @@ def decode_prompts(
 
     baseline  also decode every prompt autoregressively, by the same code with a lone root, right
               before or right after (in turns), so that what disturbs the machine disturbs both
-    follow    see `Decoder.from_plan`
+    follow, temperature  see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
     to_text   the tokenizer's decoding, to put readable text into the report
 
     Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
     """
-    decoder = Decoder.from_plan(plan, target, draft, follow=follow)
+    decoder = Decoder.from_plan(plan, target, draft, follow=follow, temperature=temperature)
     decoders = [decoder]
     if baseline:
         alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})

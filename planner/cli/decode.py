@@ -24,10 +24,11 @@ from . import options
     "--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare."
 )
 @click.option(
-    "--follow", is_flag=True,
+    "--follow/--fixed", default=False,
     help="Change between the plan's settings, none included, to whichever is the fastest as the "
-    "machine and the text are now.",
+    "machine and the text are now; or carry the plan out to the letter (default).",
 )  # fmt: skip
+@click.option("--temperature", type=click.FloatRange(0), help="Another one than the plan's.")
 @options.threads_option
 @options.output_option("report")
 def command(
@@ -39,6 +40,7 @@ def command(
     seed: int,
     baseline: bool,
     follow: bool,
+    temperature: float | None,
     output: Path | None,
 ) -> None:
     """Decode with PLAN.  The output follows the target's distribution exactly.
@@ -63,6 +65,11 @@ def command(
     from ..show.document_text import render
     from .models import NamedPair
 
+    if temperature not in (None, decision.sampling.temperature):
+        options.say(
+            f"note: planned for {decision.sampling}, decoded at T={temperature:g}, where another "
+            "plan may be faster; --follow finds the best of this one's settings"
+        )
     named = options.settings(NamedPair, plan=decision)
     if prompts is not None:
         ids = named.prompts(prompts, num_prompts)
@@ -78,6 +85,7 @@ def command(
         seed=seed,
         baseline=baseline,
         follow=follow,
+        temperature=temperature,
         progress=_progress,
         to_text=named.tokenizer.decode,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -153,6 +154,18 @@ class Plan(Document):
             f"drafting.kind: got {self.drafting.kind!r}, expected 'tree' (one tree for all steps); "
             "plan with another solver"
         )
+
+    def at(self, temperature: float) -> Plan:
+        """The same settings at another temperature, of which nothing is predicted.
+
+        Raises PlannerError for a temperature that is none.
+        """
+        if temperature == self.sampling.temperature:
+            return self
+        if not 0 <= temperature < inf:
+            raise PlannerError(f"temperature: got {temperature}, expected 0 or more")
+        sampling = self.sampling.model_copy(update={"temperature": float(temperature)})
+        return self.model_copy(update={"sampling": sampling, "predicted": None})
 
     def policy(self, setting: PlanSetting | None = None) -> Policy:
         """The policy that carries a drafting out, at the start of a text.

@@ -105,13 +105,15 @@ def test_documents_go_to_stdout_without_an_output_file(made):
 
 
 def test_greedy_decoding_prints_the_same_text_with_and_without_a_tree(made, tmp_path):
-    speculative = planner(
-        "decode", tree_plan(made, tmp_path), "--prompt", "import ", "--max-new-tokens", 20
-    )
+    text = ("--prompt", "import ", "--max-new-tokens", 20)
+    speculative = planner("decode", tree_plan(made, tmp_path), *text)
     alone = tree_plan(made, tmp_path, drafting={"kind": "tree", "parents": [-1]})
-    plain = planner("decode", alone, "--prompt", "import ", "--max-new-tokens", 20)
-    assert speculative.exit_code == plain.exit_code == 0
-    assert speculative.stdout == plain.stdout
+    plain = planner("decode", alone, *text)
+    warm = tree_plan(made, tmp_path, sampling={"temperature": 0.5})
+    cold = planner("decode", warm, "--temperature", 0, *text)
+    assert "planned for T=0.5, decoded at T=0, where" in cold.stderr
+    assert speculative.exit_code == plain.exit_code == cold.exit_code == 0
+    assert speculative.stdout == plain.stdout == cold.stdout
     assert speculative.stdout.startswith("import ")
 
 
@@ -291,16 +293,14 @@ def test_a_full_disk_while_printing_is_one_line(made, command):
     assert "No space left on device" in result.stderr
 
 
-def test_a_head_is_looked_for_beside_the_plan(made, tmp_path, monkeypatch):
-    """Not in the folder that the command was typed in."""
+def test_a_head_is_looked_for_beside_the_plan_wherever_one_is(made, tmp_path, monkeypatch):
     file = {"file": "head.safetensors", "sha256": "0" * 64}
     drafting = {"kind": "stopping", "score": "head", "threshold": 0.5, "max_depth": 2, "head": file}
     plan = tree_plan(made, tmp_path, drafting=drafting, verifier="chain")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert f"{tmp_path / 'head.safetensors'}: no such file" in refused(
-        "decode", plan, "--prompt", "x"
-    )
+    line = refused("decode", plan, "--prompt", "x")
+    assert f"{tmp_path / 'head.safetensors'}: no such file" in line
 
 
 def test_the_precision_is_the_plans_own(made, tmp_path):

@@ -59,7 +59,7 @@ def test_every_option_in_running_text_is_known():
         name
         for command in main.list_commands(context)
         for each in main.get_command(context, command).params
-        for name in each.opts
+        for name in (*each.opts, *each.secondary_opts)
     }
     others = {  # of benchmarks, and of engines
         "--page", "--speculative-config", "--speculative-adaptive-config",
