@@ -30,6 +30,20 @@ class Surroundings(Part):
         return self.others > DISTURBED
 
 
+def share_of_others(surroundings: Sequence[Surroundings], num_threads: int) -> float:
+    """The share of the cores in use that others held, over all times: what a time may be off by.
+
+    Pieces that are not disturbed count as quiet.  0 where nobody looked.
+    """
+    seconds = sum(each.seconds for each in surroundings)
+    taken = sum(
+        each.seconds * each.others / (each.others + num_threads)
+        for each in surroundings
+        if each.is_disturbed
+    )
+    return taken / seconds if seconds else 0.0
+
+
 def beside_words(surroundings: Sequence[Surroundings]) -> str:
     """A line on how quiet it was; empty where nobody looked."""
     seconds = sum(each.seconds for each in surroundings)

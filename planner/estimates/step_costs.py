@@ -12,6 +12,8 @@ lower quartile is the machine's own time until three in four are hit.
 
 Uncertainty: of R repetitions with standard deviation sigma, the lower quartile has the standard
 error 1.3626 sigma / sqrt(R), and sigma is (median - quartile) / 0.6745 (both for normal noise).
+What steps with a draft may be off by against those without, all alike, is added: starts of an
+engine differ, and other programs may have held cores.
 Errors of points on one curve are added as if fully correlated (the cautious choice); those of
 different curves are independent.  An interval is value * exp(+-1.96 error / value), which stays
 positive.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import hypot
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +33,7 @@ from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
+from ..documents.surroundings import share_of_others
 from ..documents.times import Costs, Curve
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
@@ -119,8 +123,9 @@ class StepCosts:
     overhead: TimeTable
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
-    start_error: float = 0.0
-    """Relative, of steps with a draft: `Costs.start_error`."""
+    shared_error: float = 0.0
+    """Relative, of steps with a draft: by how much one start of an engine differs from another
+    (`Costs.start_error`), and what programs beside the measurement may have changed."""
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""
@@ -205,12 +210,12 @@ class StepCosts:
         ms, errors = self.draft.at(tree.widths[1:])
         draft = Time(self.draft_root.ms + ms.sum(), self.draft_root.error_ms + errors.sum())
         parts = np.array([verify, draft, overhead])
-        return self.with_start(float(parts[:, 0].sum()), parts[:, 1])
+        return self.drafted(float(parts[:, 0].sum()), parts[:, 1])
 
-    def with_start(self, ms: float, errors: np.ndarray) -> Time:
-        """A step with a draft that takes `ms`; the errors of its parts and the start's are
+    def drafted(self, ms: float, errors: np.ndarray) -> Time:
+        """A step with a draft that takes `ms`; the errors of its parts and the shared one are
         independent."""
-        return Time(ms, float(np.linalg.norm([*errors, self.start_error * ms])))
+        return Time(ms, float(np.linalg.norm([*errors, self.shared_error * ms])))
 
     def step_ms(self, tree: Tree) -> float:
         """Milliseconds of `step`."""
@@ -243,6 +248,7 @@ def step_costs(
     verify, root, draft, overhead, step = (
         _between(a, b, weight) for a, b in zip(one, two, strict=True)
     )
+    threads = (profile.engine and profile.engine.threads) or profile.machine.num_threads
     made = StepCosts(
         batch_size=batch_size,
         context=context,
@@ -251,7 +257,10 @@ def step_costs(
         draft=draft,
         overhead=overhead,
         autoregressive=step(step.first),
-        start_error=max(first.start_error, second.start_error),
+        shared_error=hypot(
+            max(first.start_error, second.start_error),
+            share_of_others(profile.surroundings, threads),
+        ),
     )
     here, there = (_growing_tables(entry, verifier) for entry in (first, second))
     grown = {}

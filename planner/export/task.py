@@ -11,6 +11,7 @@ from ..documents.times import Costs
 from ..estimates.step_costs import StepCosts, step_costs
 from ..optimizer.choice import Question, rank_candidates
 from ..optimizer.grading import Candidate
+from ..optimizer.ranking import settled
 from ..plans.plan import Plan, Predicted
 from ..policies import Drafting
 from ..replay.replays import replays_of
@@ -191,7 +192,10 @@ class Task:
         timed = [(way, each) for way in known for each in self._timed(way, batch_size)]
         if even_slower:
             timed = [pair for pair in timed if pair[1].speculates] or timed
-        way, best = max(timed, key=lambda pair: pair[1].tokens_per_ms)  # of equals the first
+        timed.sort(key=lambda pair: -pair[1].tokens_per_ms)  # of equals the first
+        fastest = [each for _, each in timed]
+        best = fastest[0] if even_slower else settled(fastest)[0]
+        way = next(way for way, each in timed if each is best)
         return Choice(way, self._plan(way, best.drafting, best.predicted))
 
     def _timed(self, way: Way, batch_size: int) -> Iterator[Candidate]:

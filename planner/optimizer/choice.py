@@ -30,7 +30,7 @@ from .contenders import alternatives
 from .crosswise import Crosswise
 from .grading import Candidate, grade, order
 from .problem import Limits, Problem, Solver
-from .ranking import Ranking, law_for, ranked
+from .ranking import Ranking, law_for, ranked, settled
 from .setting_table import setting_table
 from .solvers import SOLVERS
 
@@ -77,7 +77,8 @@ def solve(
     context: int | None = None,
     doing: Callable[[str], object] = lambda what: None,
 ) -> Plan:
-    """The plan with the most tokens per millisecond that this profile supports.
+    """The plan with the most tokens per millisecond that this profile supports; where that may be
+    slower than not to speculate, the one that wins more than it risks (`ranking.settled`).
 
     solver, verifier  a name, or "auto" for the best of all that the profile has; a solver also
                       "fixed" or "grown" (`GROUPS`)
@@ -101,7 +102,7 @@ def answer(
 ) -> Plan:
     """The plan that answers `question`; see `solve`."""
     rankings = ranked_by_verifier(profile, question, doing=doing)
-    candidates = ranked(rankings)
+    candidates = settled(ranked(rankings))
     best = candidates[0]
     ranking = next(one for one in rankings if one.verifier == best.verifier)
     # not to speculate is the same under every verifier, and what is proven is said of all

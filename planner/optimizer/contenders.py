@@ -29,7 +29,7 @@ def alternatives(candidates: list[Candidate], rankings: list[Ranking]) -> list[A
 
 def contenders(candidates: list[Candidate]) -> list[Candidate]:
     """The best of each verifier, of each solver, of each solver under the first one's verifier, and
-    the lone root, in the order of the ranked candidates."""
+    the lone root, in the order of the candidates."""
     first, kept = candidates[0].verifier, []
     seen: set[tuple[str, str]] = set()
     for each in candidates:

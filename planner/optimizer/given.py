@@ -17,7 +17,7 @@ from .choice import Question, ranked_by_verifier
 from .crosswise import control_of
 from .grading import Candidate, grade, grade_grown, order
 from .paired_comparison import compare
-from .ranking import Ranking, ranked
+from .ranking import Ranking, ranked, settled
 
 GIVEN = "given"
 """Who proposes a plan from elsewhere."""
@@ -56,7 +56,7 @@ def graded_beside(
         _with_replays(each, profile, sampling)
         for each in ranked_by_verifier(profile, replace(question, sampling=sampling), doing=doing)
     ]
-    chosen, *others = ranked(rankings)
+    chosen, *others = settled(ranked(rankings))
     lone = next(each for each in (chosen, *others) if not each.speculates)
     found: list[tuple[str | None, Candidate]] = []
     for name, plan in plans.items():

@@ -176,7 +176,7 @@ class Played:
             shares = each.often.sum(axis=0) / self.tally.rounds.sum()
             ms += float(shares @ each.ms)
             errors[each.curve] += float(shares @ each.error_ms)
-        return self.costs.with_start(ms, np.array([*errors.values()]))
+        return self.costs.drafted(ms, np.array([*errors.values()]))
 
     @property
     def tokens_per_ms(self) -> float:

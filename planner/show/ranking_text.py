@@ -13,6 +13,10 @@ GROWN = (
     "its own.  Such settings are graded crosswise, chosen on one half of the recorded texts and "
     "played on the other, against a fixed tree."
 )
+RISKY = (
+    "With a speedup of {} more may be lost than a third of what may be won: where the fastest may "
+    "be slower than not to speculate, that decides."
+)
 
 
 def ranking(plan: Plan) -> list[Shown]:
@@ -36,21 +40,25 @@ def reasons(plan: Plan, origin: MadeFrom) -> list[str]:
     """Sentences: against not speculating, another verifier, another solver; what is proven."""
     best, *others = origin.alternatives
     drafting = [one for one in others if one.speculates]
+    fastest = max(origin.alternatives, key=lambda one: one.speedup.value)
     if best.speculates:
-        lines = [_why(best, plan), *_against_others(best, drafting)]
+        lines = [_why(best, plan, fastest), *_against_others(best, drafting)]
     else:
         in_vain = [_in_vain(other, plan) for other in drafting[:1]]
-        lines = ["Not speculating is the fastest.", *in_vain]
+        which = "the fastest" if fastest.speedup.value <= 1 else "chosen"
+        lines = [f"Not speculating is {which}.", *in_vain]
     grown = [GROWN] if any(one.grows for one in origin.alternatives) else []
     return [*lines, *_proven(plan, origin), *grown]
 
 
-def _why(best: Alternative, plan: Plan) -> str:
+def _why(best: Alternative, plan: Plan, fastest: Alternative) -> str:
+    chosen = best.speedup.value < fastest.speedup.value
     return (
-        f"{best.verifier} with {_shape(best)} is the fastest: {best.tokens_per_step} tokens per "
-        f"step, in {_longer(best, plan):.2f} times the time of one token alone: speedup "
-        f"{best.speedup} against not speculating{verdict(best.speedup)}."
-    )
+        f"{best.verifier} with {_shape(best)} is {'chosen' if chosen else 'the fastest'}: "
+        f"{best.tokens_per_step} tokens per step, in {_longer(best, plan):.2f} times the time of "
+        f"one token alone: speedup {best.speedup} against not speculating"
+        f"{verdict(best.speedup)}."
+    ) + (f" {RISKY.format(fastest.speedup)}" if chosen else "")
 
 
 def _in_vain(other: Alternative, plan: Plan) -> str:
@@ -59,7 +67,7 @@ def _in_vain(other: Alternative, plan: Plan) -> str:
         f"The best {what}, {other.verifier} with {_shape(other)}, emits "
         f"{other.tokens_per_step} tokens per step, but in {_longer(other, plan):.2f} times the "
         f"time of one token alone: speedup {other.speedup}{verdict(other.speedup)}."
-    )
+    ) + (f" {RISKY.format(other.speedup)}" if other.speedup.value > 1 else "")
 
 
 def _longer(one: Alternative, plan: Plan) -> float:

@@ -81,7 +81,8 @@ def test_steps_are_counted_as_the_server_takes_them(
             told = {"vllm": length * len(known), "sglang": 0}
             assert found.num_drafted == told[engine.facts.name]
             slept = len(known) * served_standin.step_ms(1 + length)
-            assert 0.9 * slept <= found.ms <= around - 0.9 * served_standin.PROMPT_MS
+            # who waits for a core sees a token late, the first one too
+            assert slept / 2 <= found.ms <= around - served_standin.PROMPT_MS / 2
 
 
 def test_alone_every_token_is_a_step(engine: Program) -> None:

@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 import pytest
 
-from planner.documents.surroundings import Surroundings, beside_words
+from planner.documents.surroundings import Surroundings, beside_words, share_of_others
 from profiler import measure
 from profiler.disturbance import BESIDE, core_seconds, watched
 from profiler.journal import Journal, Piece
@@ -89,6 +89,15 @@ def test_what_was_seen_is_kept_with_the_piece(monkeypatch, tmp_path) -> None:
         with Progress({}, Journal(tmp_path / "profile.json", {})) as progress:
             progress.timed("times-0", piece)
         assert [each.others for each in progress.surroundings] == [0.7]
+
+
+def test_the_share_of_others_counts_disturbed_pieces_by_their_time() -> None:
+    quiet = Surroundings(piece="times-0", seconds=3.0, others=0.1)
+    loud = Surroundings(piece="times-1", seconds=1.0, others=2.0)
+    assert share_of_others([], 2) == 0
+    assert share_of_others([quiet], 2) == 0
+    assert share_of_others([loud], 2) == pytest.approx(0.5)
+    assert share_of_others([quiet, loud], 2) == pytest.approx(0.125)
 
 
 def test_the_words_say_how_quiet_it_was() -> None:

@@ -1,0 +1,77 @@
+"""Where the fastest plan may be slower than not to speculate: gains against losses."""
+
+from dataclasses import replace
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from planner.documents.estimate import Estimate
+from planner.documents.surroundings import Surroundings
+from planner.optimizer import solve
+from planner.optimizer.choice import rank_candidates
+from planner.optimizer.ranking import LOSS, prospect, settled
+from planner.policies import TreeDrafting
+from planner.show.document_text import render
+
+from . import factory
+from .choosing import made
+
+
+def with_speedup(drafting, value, low, high):
+    """A candidate of that speedup."""
+    speedup = Estimate(value=value, low=low, high=high)
+    lone = rank_candidates(made())[0]
+    return replace(lone, drafting=drafting, speedup=speedup)
+
+
+def test_where_the_fastest_may_be_slower_a_surer_one_is_taken():
+    none = with_speedup(TreeDrafting(parents=[-1]), 1.0, 1.0, 1.0)
+    sure = with_speedup(TreeDrafting(parents=[-1, 0]), 1.04, 1.02, 1.06)
+    doubtful = with_speedup(TreeDrafting(parents=[-1, 0, 0]), 1.05, 0.8, 1.38)
+    likely = with_speedup(TreeDrafting(parents=[-1, 0, 1]), 1.2, 0.97, 1.45)
+    for candidates, first in [
+        ([none], none),
+        ([none, sure], none),
+        ([sure, none], sure),
+        ([doubtful, none], none),
+        ([doubtful, sure, none], sure),
+        ([likely, doubtful, sure, none], likely),
+        ([sure, doubtful, none], sure),
+    ]:
+        found = settled(candidates)
+        assert found[0] is first
+        assert found[1:] == [each for each in candidates if each is not first]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.8, 1.3), (0.5, 1.1), (1.01, 1.4)])
+def test_a_prospect_weighs_losses(low, high):
+    """Against the mean over normal quantiles, whose step is 1 / N: good to about sigma / N."""
+    number, value = 200_000, sqrt(low * high)
+    shares = (np.arange(number) + 0.5) / number
+    log_speed = log(value) + log(high / low) / 3.92 * norm.ppf(shares)
+    weighed = np.where(log_speed < 0, LOSS * log_speed, log_speed).mean()
+    speedup = Estimate(value=value, low=low, high=high)
+    assert prospect(speedup) == pytest.approx(weighed, abs=1e-5)
+
+
+def test_a_plan_in_doubt_is_not_to_speculate_and_says_why():
+    """Trees that seem 10 % faster, of which other programs may have changed the times by half."""
+    costs = factory.costs(step=4.8)
+    quiet = made(costs)
+    loud = Surroundings(piece="sweep-0", seconds=1.0, others=float(quiet.machine.num_threads))
+    busy = quiet.model_copy(update={"surroundings": [loud]})
+    known, doubted = solve(quiet), solve(busy)
+    assert known.speculates
+    assert 1 < known.predicted.speedup.value < 1.2
+    assert not doubted.speculates
+    fastest = max(doubted.made_from.alternatives, key=lambda each: each.speedup.value)
+    assert fastest.speedup.value == pytest.approx(known.predicted.speedup.value)
+    assert fastest.speedup.high / fastest.speedup.value == pytest.approx(
+        np.exp(1.96 * 0.5), rel=0.1
+    )
+    text = " ".join(render(doubted).split())
+    assert "Not speculating is chosen." in text
+    assert "more may be lost than a third of what may be won" in text
+    assert "Not speculating is chosen." not in render(known)
