@@ -4,8 +4,8 @@ from planner.verifiers import VERIFIERS, Verifier
 
 from .decode import Decoder, Generation, decode_prompts
 from .language_model import LanguageModel
-from .loading import load_model, load_tokenizer
-from .models import HuggingFaceModel, as_language_model
+from .loading import as_language_model, load_model, load_tokenizer
+from .models import HuggingFaceModel
 from .randomness import Source, TorchSource
 from .session import Session, StepRecord
 from .table import TableModel

@@ -59,19 +59,32 @@ class TreeCache(Cache):
         end = self.length + key_states.shape[-2]
         shape = key_states.shape[1::2] + value_states.shape[1::2]
         if self._store is None:
-            self._store, self._shape = self._allocated(key_states, value_states, end), shape
-        elif end > self._store.shape[-2]:
-            self._store = self._grown(self._store, end)
+            self._shape = shape
         if shape != self._shape:
             raise PlannerError(
                 f"target or draft: got a model whose layers differ in key-value shape "
                 f"(layer {layer_idx}), expected one shape for all; choose another model"
             )
-        keys = self._store[2 * layer_idx, ..., :end, : key_states.shape[-1]]
-        values = self._store[2 * layer_idx + 1, ..., :end, : value_states.shape[-1]]
+        heads, head_size = key_states.shape[1], max(key_states.shape[3], value_states.shape[3])
+        store = self.with_room(key_states.shape[-2], key_states, (heads, head_size))
+        keys = store[2 * layer_idx, ..., :end, : key_states.shape[-1]]
+        values = store[2 * layer_idx + 1, ..., :end, : value_states.shape[-1]]
         keys[:, :, self.length :] = key_states
         values[:, :, self.length :] = value_states
         return keys, values
+
+    def with_room(self, num_rows: int, like: Tensor, shape: tuple[int, int]) -> Tensor:
+        """The store, with room for `num_rows` more rows; of key-value heads and head size `shape`,
+        and of the dtype and device of `like`, if it is made now."""
+        end = self.length + num_rows
+        if self._store is None:
+            heads, head_size = shape
+            rows = max(self._capacity, end)
+            # Zeros, not empty: masked rows are multiplied by 0, and 0 * NaN is NaN.
+            self._store = like.new_zeros((2 * self._num_layers, 1, heads, rows, head_size))
+        elif end > self._store.shape[-2]:
+            self._store = self._grown(self._store, end)
+        return self._store
 
     def append(self, num_rows: int) -> None:
         """Count the `num_rows` rows that a forward pass has just written in every layer."""
@@ -115,12 +128,6 @@ class TreeCache(Cache):
     @property
     def is_dummy(self) -> list[bool]:
         return [False]
-
-    def _allocated(self, keys: Tensor, values: Tensor, end: int) -> Tensor:
-        heads, head_size = keys.shape[1], max(keys.shape[3], values.shape[3])
-        rows = max(self._capacity, end)
-        # Zeros, not empty: masked rows are multiplied by 0, and 0 * NaN is NaN.
-        return keys.new_zeros((2 * self._num_layers, 1, heads, rows, head_size))
 
     def _grown(self, store: Tensor, end: int) -> Tensor:
         shape = list(store.shape)

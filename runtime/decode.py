@@ -19,7 +19,7 @@ from planner.verifiers import VERIFIERS
 from .closed_loop import ClosedLoop
 from .inputs import check_length, check_models, checked_prompt, checked_stop_tokens
 from .language_model import LanguageModel
-from .models import as_language_model
+from .loading import as_language_model
 from .randomness import Source, seeded_source
 from .reports import Run, report_of
 from .session import Score, Session

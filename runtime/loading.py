@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from planner.documents.document import PlannerError
 from tree_kernels import available
 
 from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
+from .fused import fused
+from .language_model import LanguageModel
 from .models import HuggingFaceModel
 
 _log = logging.getLogger(__name__)
@@ -92,7 +95,24 @@ def _served(model: PreTrainedModel, implementation: str, name: str | None) -> Hu
                 f"attention: got {implementation!r}, which transformers has not for a "
                 f"{model.config.model_type} model; choose another ({reason})"
             ) from None
-    return HuggingFaceModel(model, name=name)
+    return fused(model, name=name)
+
+
+def as_language_model(
+    model: LanguageModel | nn.Module, *, name: str | None = None
+) -> LanguageModel:
+    """`model` itself, or the fastest adapter around a Hugging Face module.
+
+    Raises PlannerError for anything else and for modules that cannot be served.
+    """
+    if isinstance(model, nn.Module) and hasattr(model, "config"):
+        return fused(model, name=name)
+    if isinstance(model, LanguageModel):
+        return model
+    raise PlannerError(
+        f"model: got a {type(model).__name__}, expected a transformers causal language model or a "
+        "runtime.LanguageModel; load names and folders with runtime.load_model"
+    )
 
 
 def load_tokenizer(name: str | Path) -> Any:

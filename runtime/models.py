@@ -16,7 +16,6 @@ from planner.documents.origin import ModelInfo
 
 from .attention import MASKED, TREE, visibility, why_not_tree
 from .cache import RowCache, TreeCache
-from .language_model import LanguageModel
 from .probe import check_tree_passes
 
 TESTED_FAMILIES = (
@@ -129,23 +128,6 @@ class HuggingFaceModel:
         finally:
             hook.remove()
         return logits, caught[0][0, caught[0].shape[1] - len(logits) :]
-
-
-def as_language_model(
-    model: LanguageModel | nn.Module, *, name: str | None = None
-) -> LanguageModel:
-    """`model` itself, or the adapter around a Hugging Face module.
-
-    Raises PlannerError for anything else and for modules that cannot be served.
-    """
-    if isinstance(model, nn.Module) and hasattr(model, "config"):
-        return HuggingFaceModel(model, name=name)
-    if isinstance(model, LanguageModel):
-        return model
-    raise PlannerError(
-        f"model: got a {type(model).__name__}, expected a transformers causal language model or a "
-        "runtime.LanguageModel; load names and folders with runtime.loading.load_model"
-    )
 
 
 def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:

@@ -41,6 +41,15 @@ def check_tree_passes(model: LanguageModel) -> None:
         raise PlannerError(f"{model.info.name}: {_REFUSAL} (a branch got other logits)")
 
 
+def agree(model: LanguageModel, other: LanguageModel) -> bool:
+    """Do two ways to compute a model give the same logits over a text of four tokens, up to
+    rounding?"""
+    text = [token % model.vocab_size for token in (1, 5, 2, 11)]
+    got, expected = (_read(each, text, [0, 1, 2, 3], each.new_cache(4)) for each in (model, other))
+    tolerance = TOLERANCE.get(model.dtype, TOLERANCE_OF_HALF_PRECISION)
+    return bool((got - expected).abs().max() <= tolerance * expected.abs().max())
+
+
 _REFUSAL = (
     "got a model that does not compute token trees, expected one that takes 4-D attention masks, "
     "position ids and a key-value cache; choose another model"

@@ -24,7 +24,7 @@ OUTSIDE = {
     "show": {"numpy", "rich", "matplotlib"},
     "cli": {"click", "torch", "transformers"},
     "kernels": {"numpy", "numba", "torch", "triton"},
-    "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm"},
+    "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm", "psutil"},
     "profiler": {"numpy", "torch", "safetensors", "tqdm", "psutil"},
     "engines": {"numpy", "torch", "transformers", "openvino", "openvino_genai"},
 }

@@ -128,7 +128,7 @@ def test_every_attention_decodes_the_same_text_and_is_named(made, tmp_path):
         printed.add(result.stdout)
         named.append(load(tmp_path / "r.json").execution.attention)
     assert len(printed) == 1
-    assert named == ["tree (reference)", "sdpa", "eager"]
+    assert named == ["tree (reference)", "sdpa, fused", "eager"]
 
 
 def test_an_attention_that_there_is_not_is_named(made, tmp_path):

@@ -137,14 +137,14 @@ def test_greedy_decoding_is_that_of_sdpa(family, parents):
     got = Decoder.from_plan(plan(parents), *trees).generate([11, 42, 7])
     assert got.tokens == expected.tokens
     assert got.report.execution.attention == NAME
-    assert expected.report.execution.attention == "sdpa"
+    assert expected.report.execution.attention.startswith("sdpa")
 
 
 @pytest.mark.parametrize("wanted", ["tree", "sdpa", "eager", "auto"])
 def test_a_loaded_model_is_served_as_asked_for(tmp_path, wanted):
     small_model("qwen2").save_pretrained(tmp_path)
     model = load_model(tmp_path, attention=wanted)
-    names = {"tree": NAME, "auto": "sdpa"}
+    names = {"tree": NAME, "auto": "sdpa, fused", "sdpa": "sdpa, fused"}
     assert model.attention == names.get(wanted, wanted)
     text = [1, 2, 3, 4]
     plain = HuggingFaceModel(small_model("qwen2"))
@@ -175,7 +175,7 @@ def test_auto_says_in_one_line_why_not_the_kernel(monkeypatch, caplog, family):
     }
     assert [line[: len(expected[family])] for line in caplog.messages] == [expected[family]]
     assert "\n" not in caplog.messages[0]
-    assert model.attention == own
+    assert model.attention in (own, f"{own}, fused")
     text = [1, 2, 3, 4]
     plain = HuggingFaceModel(small_model(family, attention="eager"))
     assert_equal(plain_logits(model, text), plain_logits(plain, text))

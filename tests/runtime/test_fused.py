@@ -1,0 +1,156 @@
+"""Fused passes compute what transformers' modules compute."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import types
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import linear
+from transformers import PreTrainedModel
+
+from runtime import HuggingFaceModel, LanguageModel, as_language_model, packed
+from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
+from runtime.packed import can_pack, packed_product
+from tests.runtime.small_models import VOCABULARY, small_model
+from tests.runtime.test_tree_passes import assert_equal, random_tree
+
+OTHERS = {
+    "as many keys as queries": {"num_key_value_heads": 4},
+    "a bias of queries, keys and values": {"model_type": "qwen2"},
+    "llama 3's rotations": {
+        "rope_parameters": {
+            "rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+        }
+    },
+    "tied embeddings": {"tie_word_embeddings": True},
+    "bfloat16": {"dtype": "bfloat16"},
+}  # fmt: skip
+
+
+def uneven(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy whose norms are not all ones and whose biases not all zeros."""
+    copied = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for weight in copied.parameters():
+            if weight.ndim == 1:
+                weight += 0.3 * torch.randn(weight.shape, generator=generator).to(weight.dtype)
+    return copied
+
+
+def changed(family: str, **settings: object) -> PreTrainedModel:
+    model = small_model(str(settings.pop("model_type", family)))
+    dtype = getattr(torch, str(settings.pop("dtype", "float32")))
+    config = type(model.config)(**{**model.config.to_dict(), **settings})
+    config._attn_implementation = "sdpa"
+    torch.manual_seed(1)
+    return uneven(type(model)(config).eval().to(dtype))
+
+
+def logits_and_hidden(model: LanguageModel) -> list[torch.Tensor]:
+    """Of a text from its start, another piece of it, a tree behind, and behind its kept path."""
+    rng = np.random.default_rng(0)
+    tree, cache = random_tree(rng, 9), model.new_cache(3)
+    found = []
+    for tokens, positions, visible, wanted in (
+        (rng.integers(VOCABULARY, size=70), np.arange(70), None, 3),
+        (rng.integers(VOCABULARY, size=5), np.arange(70, 75), None, None),
+        (rng.integers(VOCABULARY, size=9), 75 + tree.depths, tree.ancestors, None),
+        (rng.integers(VOCABULARY, size=1), np.array([77]), None, 1),
+    ):
+        where = torch.from_numpy(positions.astype(np.int64))
+        seen = None if visible is None else torch.from_numpy(visible)
+        ids = torch.from_numpy(tokens)
+        found += model.forward_with_hidden(ids, where, cache, seen, num_logits=wanted)
+        if visible is not None:
+            cache.keep_rows(75, [0, 1])
+    return found
+
+
+@pytest.mark.parametrize("entries_worth_packing", [0, packed.ENTRIES_WORTH_PACKING])
+@pytest.mark.parametrize("family", FUSED_FAMILIES)
+def test_every_family_gets_the_logits_of_its_own_modules(
+    family, entries_worth_packing, monkeypatch
+):
+    monkeypatch.setattr(packed, "ENTRIES_WORTH_PACKING", entries_worth_packing)
+    model = uneven(small_model(family))
+    expected = logits_and_hidden(HuggingFaceModel(model))
+    for got, wanted in zip(logits_and_hidden(FusedModel(model)), expected, strict=True):
+        assert got.shape == wanted.shape
+        assert_equal(got, wanted)
+
+
+@pytest.mark.parametrize("settings", OTHERS.values(), ids=OTHERS)
+def test_other_configurations_do_too(settings):
+    model = changed("llama", **settings)
+    if not can_pack(model.dtype, 0):
+        pytest.skip(f"this processor multiplies no {model.dtype}")
+    assert is_fusable(model)
+    expected = logits_and_hidden(HuggingFaceModel(model))
+    rounding = 2e-6 if model.dtype == torch.float32 else 0.03  # 8 bits, over four rounded layers
+    for got, wanted in zip(logits_and_hidden(FusedModel(model)), expected, strict=True):
+        assert (got - wanted).abs().max() <= rounding * wanted.abs().max()
+
+
+def test_the_module_stays_as_it_was():
+    model = uneven(small_model("qwen3"))
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    served = FusedModel(model)
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, before[name])
+    assert served.info.fingerprint == HuggingFaceModel(model).info.fingerprint
+
+
+@pytest.mark.parametrize("num_rows", [1, 3, 4, 9])
+@pytest.mark.parametrize("bias", [False, True])
+def test_packed_products_are_products(num_rows, bias):
+    generator = torch.Generator().manual_seed(num_rows)
+    weight, x, shift = (
+        torch.randn(shape, generator=generator) for shape in ((7, 5), (num_rows, 5), (7,))
+    )
+    shift = shift if bias else None
+    assert_equal(packed_product(weight, shift)(x), linear(x, weight, shift))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "why"), [(torch.float64, "a dtype oneDNN has not"), (torch.float32, "no room")]
+)
+def test_what_cannot_be_packed_is_left_to_transformers(dtype, why, monkeypatch):
+    if why == "no room":
+        little = types.SimpleNamespace(available=1000)
+        monkeypatch.setattr(packed.psutil, "virtual_memory", lambda: little)
+    assert type(as_language_model(small_model("llama").to(dtype))) is HuggingFaceModel
+
+
+def test_a_forgotten_norm_is_caught_and_transformers_passes_are_taken(monkeypatch, caplog):
+    monkeypatch.setattr(FusedModel, "_norm_heads_", lambda *arguments: None)
+    with caplog.at_level(logging.WARNING):
+        served = fused(uneven(small_model("qwen3")), name="mine")
+    assert type(served) is HuggingFaceModel
+    assert "mine: passes of transformers" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"mlp_bias": True}, {"attention_bias": True}, {"hidden_act": "gelu"},
+     {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}],
+    ids=["bias of the MLP", "bias of the output", "gelu", "rotations that move"],
+)  # fmt: skip
+def test_what_fused_passes_do_not_know_is_left_to_transformers(settings):
+    assert type(as_language_model(changed("llama", **settings))) is HuggingFaceModel
+
+
+@pytest.mark.parametrize("attention", ["eager", "tree"])
+def test_attention_that_was_asked_for_is_left_to_transformers(attention):
+    model = small_model("llama", attention=attention)
+    assert type(as_language_model(model)) is HuggingFaceModel
+
+
+def test_documents_say_that_passes_were_fused():
+    assert as_language_model(small_model("llama")).attention == "sdpa, fused"
+    assert as_language_model(small_model("gemma")).attention == "sdpa"
