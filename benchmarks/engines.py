@@ -41,7 +41,7 @@ OPTIONS = {"llamacpp": ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup
 SURE = (0.0, 0.2, 0.4, 0.6)
 GRID = {
     "llamacpp": list(product((1, 2, 3, 4, 6), SURE)),
-    "openvino": [(length, 0.0) for length in range(1, 17)],
+    "openvino": [(length, 0.0) for length in range(1, 22)],
     "hf": list(product((1, 2, 3, 5, 8), SURE)),
 }
 """Lengths and confidences that are tried beside the plan's."""

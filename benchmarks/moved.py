@@ -1,6 +1,6 @@
 """The machine and the text move: a plan to the letter, the plan that follows, and none, in turns.
 
-    python -m benchmarks.moved [--shapes 25M] [--conditions NAME ...] [-o FILE] [--page FILE]
+    python -m benchmarks.moved [--shape 25M] [--conditions NAME ...] [-o FILE] [--page FILE]
 
 The embedded pair decodes evaluation prompts under every condition that this benchmark makes itself:
 nothing, processes that multiply matrices on one core and on all, one that eats the memory's
@@ -24,25 +24,26 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from planner import Profile
-from planner.cli.models import load_named
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
-from planner.plans.plan import Plan
 from profiler import Pair, Settings, measure_profile
 from runtime import Decoder
 from runtime.decode import prompt_seed
-from runtime.embedded import load_prompts, pair_paths
+from runtime.embedded import PAIRS, load_prompts, pair_paths
 
-from .outputs import folder_beside, markdown, parser_of, publish
+from .contests import SHAPES, add_contests, contests_of, draft_of, target_of
+from .outputs import ContestRow, folder_beside, kept, markdown, parser_of, publish
 
 START = "import os, numpy as np; parent = os.getppid(); a = np.ones"
 WHILE = "\nwhile os.getppid() == parent: "
 MATRICES = f"{START}((600, 600), np.float32){WHILE}a @ a"
 BANDWIDTH = f"{START}(1 << 26, np.float32); b = a.copy(){WHILE}np.copyto(a, b); np.copyto(b, a)"
 CORES = len(os.sched_getaffinity(0))
+TEMPERATURES = (0.0, 0.6)
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,11 @@ PROSE = Path(__file__).parent.parent / "LICENSE"
 
 
 @dataclass(frozen=True)
-class MovedRow:
-    """One condition; speeds are multiples of plain decoding's, by time per token."""
+class MovedRow(ContestRow):
+    """One condition; the temperature is the one that was planned for.  Speeds are multiples of
+    plain decoding's, by time per token."""
 
-    shape: str
     condition: str
-    temperature: float
-    """That was planned for."""
     num_tokens: int
     promised: float
     plain_ms: float
@@ -153,8 +152,18 @@ def prompts_for(condition: Condition, count: int) -> list[list[int]]:
     return [[token for each in group for token in each] for group in groups]
 
 
-def row(shape: str, name: str, plan: Plan, pair: Pair, arguments: Namespace) -> MovedRow:
-    """The plan and its settings under the condition of that name."""
+def measured(
+    contest: tuple[str, str, float], name: str, profile: Path, arguments: Namespace
+) -> list[MovedRow]:
+    """One row: the plan and its settings under the condition of that name.
+
+    contest  pair, shape and temperature
+    profile  measured now if it is not there
+    """
+    pair = Pair(target_of(contest[1]), draft_of(contest[0]))
+    with beside(CONDITIONS[name].profiled):
+        facts = profiled(pair, profile)
+    plan = solve(facts, temperature=contest[2])
     condition, num_tokens = CONDITIONS[name], arguments.num_tokens
     prompts = prompts_for(condition, arguments.num_prompts)
     decoder = partial(
@@ -178,10 +187,9 @@ def row(shape: str, name: str, plan: Plan, pair: Pair, arguments: Namespace) -> 
     best = max(range(len(plan.settings)), key=speed)
     assert follower.loop is not None
     assert plan.predicted is not None
-    return MovedRow(
-        shape=shape,
+    row = MovedRow(
+        *contest,
         condition=name,
-        temperature=plan.sampling.temperature,
         num_tokens=len(prompts) * num_tokens,
         promised=plan.predicted.speedup.value,
         plain_ms=float(plain.mean()),
@@ -191,19 +199,20 @@ def row(shape: str, name: str, plan: Plan, pair: Pair, arguments: Namespace) -> 
         best_setting=plan.settings[best].words,
         steps=follower.loop.steps,
     )
+    return [row]
 
 
 def table(rows: Sequence[MovedRow]) -> str:
     """A line for each condition."""
     head = [
-        "target", "T", "condition", "plain, ms", "promised", "the plan", "follows",
+        "pair", "shape", "T", "condition", "plain, ms", "promised", "the plan", "follows",
         "best setting alone", "follows: steps by setting",
     ]  # fmt: skip
     return markdown(
         head,
         [
             [
-                each.shape, f"{each.temperature:g}", each.condition, f"{each.plain_ms:.2f}",
+                *each.contest, each.condition, f"{each.plain_ms:.2f}",
                 f"{each.promised:.2f}", f"{each.plan:.2f}", f"{each.followed:.2f}",
                 f"{each.best:.2f} ({each.best_setting})",
                 ", ".join(map(str, each.steps)),
@@ -219,32 +228,47 @@ def main() -> None:
         "num-tokens": (128, "tokens of every continuation"),
     }
     parser = parser_of(__doc__ or "", counts)
-    parser.add_argument("--shapes", nargs="+", default=["25M"], help="of the target, inflated")
-    parser.add_argument("--temperatures", nargs="+", type=float, default=[0.0, 0.6])
+    add_contests(parser)
+    parser.add_argument(
+        "--temperatures", nargs="+", type=float, choices=TEMPERATURES, default=[0.6]
+    )
     parser.add_argument("--conditions", nargs="+", choices=list(CONDITIONS), default=CONDITIONS)
     arguments = parser.parse_args()
-    rows = []
-    with folder_beside(arguments.output) as folder:
-        for shape in arguments.shapes:
-            names = f"embedded/target@{shape}", "embedded/draft"
-            pair = Pair(
-                *(load_named(each, device="cpu", dtype=None, attention="auto") for each in names)
-            )
-            for name, temperature in product(arguments.conditions, arguments.temperatures):
-                programs = CONDITIONS[name].profiled
-                path = folder / f"{shape}-{len(programs)}.json"
-                with beside(programs):
-                    profile = profiled(pair, path, arguments.temperatures)
-                plan = solve(profile, temperature=temperature)
-                rows.append(row(shape, name, plan, pair, arguments))
+    pairs, shapes = contests_of(arguments)
+    with folder_beside(arguments.output, keep=True) as folder:
+        for pair, shape, name in product(pairs, shapes, arguments.conditions):
+            stem = f"{pair}-{shape or 'as-it-is'}"
+            profile = folder / f"profile-{stem}-{len(CONDITIONS[name].profiled)}.json"
+            for temperature in arguments.temperatures:
+                place = folder / f"row-{stem}-{name.replace(' ', '-')}-{temperature:g}.json"
+                measure = partial(measured, (pair, shape, temperature), name, profile, arguments)
+                found = kept(place, list[MovedRow], measure)
+                print(table(found), flush=True)
+                rows = all_rows(folder)
                 publish(rows, table(rows), "moved", arguments.output, arguments.page)
-                print(table(rows[-1:]), flush=True)
 
 
-def profiled(pair: Pair, path: Path, temperatures: Sequence[float]) -> Profile:
+def all_rows(folder: Path) -> list[MovedRow]:
+    """Every row that was measured so far, by this command or by one for other rows."""
+    content = TypeAdapter(list[MovedRow])
+    rows = [
+        each
+        for path in folder.glob("row-*.json")
+        for each in content.validate_json(path.read_bytes())
+    ]
+    orders = list(PAIRS), list(SHAPES), list(CONDITIONS)
+    return sorted(
+        rows,
+        key=lambda row: (
+            *map(list.index, orders, (row.pair, row.shape, row.condition)), row.temperature,
+        ),
+    )  # fmt: skip
+
+
+def profiled(pair: Pair, path: Path) -> Profile:
     """The profile at `path`, measured now if it is not there."""
     if not path.exists():
-        samplings = tuple(Sampling(temperature=each) for each in temperatures)
+        samplings = tuple(Sampling(temperature=each) for each in TEMPERATURES)
         prompts = load_prompts("profile")
         measure_profile(pair, prompts, Settings(samplings=samplings), output=path).save(path)
     return Profile.load(path)

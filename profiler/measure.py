@@ -246,6 +246,7 @@ class Progress(tqdm):
                 piece=name,
                 seconds=round(beside.seconds, 3),
                 others=round(beside.others, 3),
+                clock_mhz=round(beside.clock_mhz),
                 again=bool(beside.again),
             )
         )
@@ -254,13 +255,13 @@ class Progress(tqdm):
     def _quiet(self, measure: Callable[[], Piece]) -> Piece:
         """The piece; where it was disturbed, the better of two, as long as `MOST_AGAIN` allows."""
         piece = watched(measure)
-        seconds, others, _ = piece[BESIDE]
+        seconds, others, *_ = piece[BESIDE]
         self._seconds += seconds
         if others <= DISTURBED or self._again + seconds > MOST_AGAIN * self._seconds:
             return piece
         self._again += seconds
         better = min(piece, watched(measure), key=lambda each: float(each[BESIDE][1]))
-        better[BESIDE][2] = 1
+        better[BESIDE][-1] = 1
         return better
 
 

@@ -174,6 +174,18 @@ def test_the_seed_decides_the_weights_but_not_the_function(small, atol):
     torch.testing.assert_close(logits(one, ids), logits(other, ids), rtol=0, atol=2 * atol)
 
 
+def test_weights_do_not_depend_on_the_number_of_threads():
+    """So that a plan that was made with all of them is carried out with fewer."""
+    target, before, made = load_pair()[0], torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            made.append(inflate(target, like="25M").state_dict())
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for one, other in zip(*map(dict.values, made), strict=True))
+
+
 def test_bfloat16_costs_about_what_it_costs_the_embedded_target():
     target, _ = load_pair()
     ids = torch.tensor(load_prompts("profile")[:8])

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..documents.counted import counted
 from ..documents.document import PlannerError
 from ..documents.prompts import Prompt, read_prompts
 from ..plans.plan import Plan
+from . import options
 
 if TYPE_CHECKING:
     from runtime.language_model import LanguageModel
@@ -51,8 +53,7 @@ class NamedPair:
         """The target and the draft.  Raises PlannerError for a name that leads to none."""
         import torch
 
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
+        torch.set_num_threads(self.threads or free_threads(torch.get_num_threads()))
         dtype = self.dtype
         if dtype is None and self.plan is not None and self.plan.made_from is not None:
             dtype = self.plan.made_from.execution.dtype
@@ -95,6 +96,23 @@ class NamedPair:
         if not ids:
             raise PlannerError(f"prompt: got {prompt!r:.60}, expected text of at least one token")
         return ids
+
+
+def free_threads(usual: int) -> int:
+    """The usual number, or no more than there are cores that no other program holds: all threads
+    of a pass wait for the one that has to share its core."""
+    if usual == 1:
+        return 1
+    from profiler.disturbance import free_cores
+
+    free = free_cores()
+    threads = max(1, min(usual, round(free)))
+    if threads < usual:
+        options.say(
+            f"note: other programs leave {max(free, 0.0):.1f} cores: {counted(threads, 'thread')} "
+            f"instead of {usual}; --threads {usual} takes all"
+        )
+    return threads
 
 
 def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) -> tuple[str, str]:

@@ -10,6 +10,8 @@ from .document import Part
 
 DISTURBED = 0.1
 """Cores taken by others, from which on a piece of a measurement is marked."""
+STEADY = 1.05
+"""The quickest clock over the slowest, from which on a change of it is told."""
 
 
 class Surroundings(Part):
@@ -20,6 +22,9 @@ class Surroundings(Part):
     others: float = Field(
         ge=0,
         description="cores that others held on average; a virtual machine's host counts as one",
+    )
+    clock_mhz: float = Field(
+        default=0.0, ge=0, description="the cores' mean clock; 0 where the system does not tell"
     )
     again: bool = Field(
         default=False, description="taken twice, of which this is the less disturbed one"
@@ -51,6 +56,9 @@ def beside_words(surroundings: Sequence[Surroundings]) -> str:
         return ""
     mean = sum(each.seconds * each.others for each in surroundings) / seconds
     line = f"other programs took {mean:.2f} cores while times were measured"
+    clocks = [each.clock_mhz for each in surroundings if each.clock_mhz]
+    if clocks and max(clocks) > STEADY * min(clocks):
+        line += f", at clocks from {min(clocks) / 1e3:.2f} to {max(clocks) / 1e3:.2f} GHz"
     disturbed = [each for each in surroundings if each.is_disturbed]
     if not disturbed:
         return f"{line}: quiet"

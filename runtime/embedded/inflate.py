@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -321,5 +322,6 @@ def _weights(layer: LlamaDecoderLayer, maker: _Maker) -> dict[str, Tensor]:
 
 
 def _size(weight: Tensor) -> float:
-    """Root of the mean of squares."""
-    return weight.square().mean().sqrt().item()
+    """Root of the mean of squares, by one thread: torch's own sum depends on how many there are,
+    and so would the weights, which tell one model from another."""
+    return float(np.sqrt(np.square(weight.double().cpu().numpy()).mean()))

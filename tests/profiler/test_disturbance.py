@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,9 +11,10 @@ from time import process_time
 import numpy as np
 import pytest
 
+from planner.cli.models import free_threads
 from planner.documents.surroundings import Surroundings, beside_words, share_of_others
 from profiler import measure
-from profiler.disturbance import BESIDE, core_seconds, watched
+from profiler.disturbance import BESIDE, Beside, core_seconds, free_cores, watched
 from profiler.journal import Journal, Piece
 from profiler.measure import MOST_AGAIN, Progress
 
@@ -48,8 +50,31 @@ def test_work_of_others_is_theirs() -> None:
         work(1.0)
         return {}
 
-    seconds, others, _ = watched(measure)[BESIDE]
+    seconds, others, *_ = watched(measure)[BESIDE]
     assert others * seconds > 0.2
+
+
+@pytest.mark.parametrize(("free", "threads"), [(3.9, 4), (3.1, 3), (0.4, 1), (-0.2, 1), (7.6, 4)])
+def test_no_more_threads_than_free_cores(monkeypatch, capsys, free: float, threads: int) -> None:
+    monkeypatch.setattr("profiler.disturbance.free_cores", lambda: free)
+    assert free_threads(4) == threads
+    said = capsys.readouterr().err
+    assert said == "" if threads == 4 else "instead of 4; --threads 4 takes all" in said
+
+
+def test_the_system_says_which_cores_are_free() -> None:
+    assert -0.1 <= free_cores(0.2) <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("clock", [None, OSError])
+def test_a_system_that_tells_no_clock(monkeypatch, clock) -> None:
+    def told():
+        if clock is OSError:
+            raise OSError
+        return clock
+
+    monkeypatch.setattr("psutil.cpu_freq", told)
+    assert Beside(*watched(piece)[BESIDE]).clock_mhz == 0.0
 
 
 def seen(monkeypatch: pytest.MonkeyPatch, others: list[float]) -> Callable[..., Piece]:
@@ -58,7 +83,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, others: list[float]) -> Callable[..., 
 
     def made(measure: Callable[[], Piece]) -> Piece:
         cores = next(left)
-        return measure() | {"ms": np.array(cores), BESIDE: np.array([1.0, cores, 0.0])}
+        return measure() | {"ms": np.array(cores), BESIDE: np.array(Beside(1.0, cores))}
 
     monkeypatch.setattr(measure, "watched", made)
     return made
@@ -108,3 +133,8 @@ def test_the_words_say_how_quiet_it_was() -> None:
     words = beside_words([quiet, loud])
     assert "took 0.24 cores" in words
     assert "up to 0.90: 1 of 2 pieces are disturbed" in words
+    assert "clocks" not in words
+    slower = [
+        each.model_copy(update={"clock_mhz": mhz}) for each, mhz in ((quiet, 3000), (loud, 2400))
+    ]
+    assert "while times were measured, at clocks from 2.40 to 3.00 GHz" in beside_words(slower)
