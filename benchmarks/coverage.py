@@ -47,15 +47,13 @@ class CoverageRow(ContestRow):
     half: int
     """Of the evaluation prompts: 0 is decoded at once, 1 at last."""
     plan: str
-    promised_tokens: tuple[float, float, float]
-    tokens: tuple[float, float, float]
-    promised_speedup: tuple[float, float, float]
-    speedup: tuple[float, float, float]
+    promised_tokens: list[float]
+    tokens: list[float]
+    promised_speedup: list[float]
+    speedup: list[float]
 
 
-def held(
-    promised: tuple[float, float, float], found: tuple[float, float, float], *, allowing: bool
-) -> bool:
+def held(promised: list[float], found: list[float], *, allowing: bool) -> bool:
     """Does the promise hold what was found?
 
     allowing  for the error of what was found, too: both halves of an interval in squares, as logs
@@ -68,8 +66,8 @@ def held(
     return bool(abs(off) <= abs(room))
 
 
-def three(estimate: Estimate) -> tuple[float, float, float]:
-    return estimate.value, estimate.low, estimate.high
+def three(estimate: Estimate) -> list[float]:
+    return [estimate.value, estimate.low, estimate.high]
 
 
 def measured(
@@ -99,7 +97,7 @@ def measured(
     return [row]
 
 
-def tokens_per_step(report: Report) -> tuple[float, float, float]:
+def tokens_per_step(report: Report) -> list[float]:
     """Measured, with its 95 % interval over prompts."""
     texts = report.continuations
     ratio = Ratio(
@@ -107,7 +105,7 @@ def tokens_per_step(report: Report) -> tuple[float, float, float]:
         np.array([float(len(text.tokens_by_step)) for text in texts]),
     )
     factor = float(np.exp(1.96 * log_error(ratio.influence)))
-    return ratio.value, ratio.value / factor, ratio.value * factor
+    return [ratio.value, ratio.value / factor, ratio.value * factor]
 
 
 def table(rows: Sequence[CoverageRow]) -> str:

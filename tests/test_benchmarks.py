@@ -11,10 +11,12 @@ from pydantic import TypeAdapter
 from benchmarks import (
     decoding,
     engines,
+    following,
     growing,
     growing_table,
     growing_times,
     knobs,
+    moved,
     regret,
     regret_times,
     side_by_side,
@@ -30,9 +32,11 @@ ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
 TABLES = {
     ("engines", "engines.md"): (engines.EngineRow, engines.table),
+    ("following", "moved.md"): (following.FollowingRow, following.table),
     ("growing", "growing.md"): (growing_table.GrowingRow, growing_table.table),
     ("growing-details", "growing-details.md"): (growing_table.GrowingRow, growing_table.details),
     ("knobs", "knobs.md"): (knobs.KnobsRow, knobs.table),
+    ("moved", "moved.md"): (moved.MovedRow, moved.table),
     ("planning", "planning.md"): (side_by_side.SideBySide, side_by_side.table),
     ("regret", "regret.md"): (regret.RegretRow, regret.table),
     ("truth", "predictions.md"): (truth.TruthRow, truth.table),

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from ..documents.document import Part
 from ..policies import Drafting
-
-MOST_CHANCE = 0.999
+from ..policies.chain_policy import MOST_CHANCE, emitted
 
 
 class PlanSetting(Part):
@@ -34,10 +33,11 @@ class PlanSetting(Part):
     @cached_property
     def chain(self) -> tuple[float, int]:
         """The chain that emits as much: the chance of every token, given the one before, and the
-        number of tokens; (0, 0) where nothing is drafted."""
+        number of tokens; (0, 0) where nothing is drafted.  Trees that grow go as deep as their text
+        is well guessed: their chain is as long as they may ever be."""
         if not self.speculates or self.tokens_per_step <= 1:
             return 0.0, 0
-        depth = max(round(self.depth), 1)
+        depth = max(self.drafting.max_depth, 1)
         while emitted(MOST_CHANCE, depth) <= self.tokens_per_step:
             depth += 1
         low, high = 0.0, MOST_CHANCE
@@ -52,9 +52,3 @@ class PlanSetting(Part):
         was when profiled."""
         chance, depth = self.chain
         return emitted(min(chance * factor, MOST_CHANCE), depth)
-
-
-def emitted(chance: float, depth: int) -> float:
-    """Tokens of a step by a chain of `depth` tokens, each accepted with `chance` if the one before
-    it was; the bonus token included."""
-    return (1 - chance ** (depth + 1)) / (1 - chance)

@@ -7,6 +7,15 @@ from typing import ClassVar
 
 from .policy import MaxDepth, Policy, PolicySettings, Request
 
+MOST_CHANCE = 0.999
+"""A token's, in a chain that stands for a way of drafting."""
+
+
+def emitted(chance: float, length: float) -> float:
+    """Tokens of a step by a chain of `length` tokens, each accepted with `chance` if the one before
+    it was; the bonus token included.  1 where the length is 0."""
+    return (1 - chance ** (length + 1)) / (1 - chance)
+
 
 class ChainSettings(PolicySettings):
     """A chain that ends when the policy says so, at the latest after `max_depth` tokens."""

@@ -8,14 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.following import CONDITIONS, noise, run
 from planner import Plan, PlannerError, Report
-from planner.plans.settings import PlanSetting, emitted
+from planner.plans.settings import PlanSetting
 from planner.policies import ConfidentDrafting, TreeDrafting
+from planner.policies.chain_policy import emitted
+from planner.policies.compiled.closed_loop_kernel import BUDGET
 from planner.show.document_text import render
 from planner.show.figures import FIGURES
 from runtime import VERIFIERS, Decoder, Session
-from runtime.closed_loop import BUDGET, ClosedLoop
+from runtime.closed_loop import ClosedLoop
 from tests.runtime.exact_source import law
+from tests.runtime.loop_twin import TwinLoop
 from tests.runtime.test_decode_law import (
     EXACT,
     PROMPT,
@@ -163,6 +167,33 @@ def test_looking_takes_its_share_at_most() -> None:
     )
     assert excess < 3 * BUDGET * 20_000 * 11.2
     assert 0 < loop.looked_ms < 3 * BUDGET * 20_000 * 11.2
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_little_is_lost_to_an_oracle_and_nothing_to_plain_decoding(condition: str) -> None:
+    found = np.array([run(SETTINGS, CONDITIONS[condition], seed) for seed in range(4)])
+    over_oracle, over_plain, _ = found.mean(axis=0)
+    assert 1 <= over_oracle < 1.06
+    assert over_plain < 1.04
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_compiled_loop_is_its_twin(condition: str) -> None:
+    rng, loop, twin = np.random.default_rng(1), ClosedLoop(SETTINGS), TwinLoop(SETTINGS)
+    for stretch in CONDITIONS[condition]:
+        for _ in range(300):
+            which = loop.choose()
+            assert which == twin.choose()
+            setting = SETTINGS[which]
+            ms = setting.step_ms * np.exp(stretch.f + stretch.g * (1 - 8.0 / setting.step_ms))
+            ms *= noise(rng, storm=stretch.storm)
+            num = 1 + rng.binomial(setting.chain[1], min(0.6 * stretch.chance, 1))
+            for each in (loop, twin):
+                each.note(num, ms)
+            assert loop.factor == pytest.approx(twin.factor, rel=1e-9)
+            assert loop.chance == pytest.approx(twin.chance, rel=1e-9)
+    assert loop.steps == twin.steps
+    assert loop.looked_ms == pytest.approx(twin.looked_ms)
 
 
 def test_one_setting_is_kept() -> None:

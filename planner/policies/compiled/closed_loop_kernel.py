@@ -1,0 +1,284 @@
+"""The compiled beliefs and choices of `runtime.closed_loop`, whose docstring says what they are.
+
+All of it runs once a step, in one call: right after a model's pass, with nothing of it left in the
+caches, some forty calls of numpy took a twentieth of a small model's step.
+"""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ...documents.estimate import hope
+from ..chain_policy import MOST_CHANCE, emitted
+from .uncounted import uncounted
+
+FIRST, SURPRISED = (0.15, 0.3, 0.1), (0.5, 1.0, 0.1)
+"""Standard deviations of f, g and each r_s at first, where things are likely as planned; and what
+is added where something has moved."""
+DRIFT = (0.03, 0.01, 0.001)
+"""Likewise of their change in a step."""
+KEPT = (1.0, 1 - 1 / 2000, 1 - 1 / 100)
+"""The share of f, g and every r_s that a step leaves: what nobody looks at returns to the plan."""
+TOGETHER = 0.8
+"""Correlation of f and g, at first and in a step: what slows the one down slows the other."""
+SHARES = (0.0, 0.5, 0.15)
+"""What f, g and each r_s may have changed by where a step's time changed, as a share of that."""
+SCATTER = 0.15
+"""Of a step's time, at first; then it is followed for each setting."""
+LEAST_SCATTER = 1e-4
+OUTLIER, MOVED = 3.0, 3
+"""Standard deviations from which a step counts the less, the further off it is; and so many of them
+in a row, to the same side, that something has moved."""
+HORIZON, LOOKS, BUDGET, CREDIT = 100.0, 2, 0.005, 3.0
+"""Steps that knowledge is of use for; how many make a look's worth; the share of time spent on
+looking; what may be spent at once, in steps."""
+MEMORY = 100.0
+"""Steps that c remembers."""
+CHANCES = 64.0
+"""Steps that c = 1 counts for at first."""
+LEAST, MOST = 0.05, 2.0
+"""Of c."""
+SAME = 0.005
+"""A change of c that changes nothing."""
+MISSED = 8
+"""Tokens that the draft has not read, from which the step that has it read them is not timed, and
+another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
+
+LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
+"""Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
+RATE, BY_CHANCE, EMITTED, NOISE, STEPS = range(5)
+"""Rows of `Beliefs.settings`: the logarithm of the tokens per millisecond at c, in planned times;
+by how much that of the tokens changes with that of c; the tokens; the variance of a step's
+logarithmic time; steps so far."""
+C, RATED, WEIGHT, CREDITED, LOOKED, OFF, UNREAD, LATER, WHICH = range(9)
+"""Places of `Beliefs.numbers`: c, and the c that `RATE` is of; the accepted tokens that c is known
+by; milliseconds that may be spent on looks, and that were; steps in a row that were off, to which
+side; tokens that the draft has not read; the logarithm of the last step's time over the planned
+one, as believed; and the next one's setting."""
+
+_hope, _emitted = njit(cache=True)(hope), njit(cache=True)(emitted)
+
+
+class Beliefs(NamedTuple):
+    """The beliefs about K settings, and about how the present differs from the plan."""
+
+    planned: np.ndarray
+    """float64 [4, K]"""
+    settings: np.ndarray
+    """float64 [5, K]"""
+    numbers: np.ndarray
+    """float64 [9]"""
+    mean: np.ndarray
+    """float64 [K + 2]: f, g and every r_s"""
+    spread: np.ndarray
+    """float64 [K + 2, K + 2]: their covariance"""
+    column: np.ndarray
+    """float64 [K + 2]: room for what a step's time shares with each of them"""
+
+
+def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -> Beliefs:
+    """The beliefs before the first step, whose setting is chosen.
+
+    step_ms          float64 [K]  as planned, the plan's own first
+    chances, lengths  float64 [K]  the chain that emits as much as each; 0 where nothing is drafted
+    """
+    number = len(step_ms)
+    made = Beliefs(
+        np.array([np.log(step_ms), 1 - step_ms.min() / step_ms, chances, lengths]),
+        np.zeros((5, number)),
+        np.zeros(9),
+        np.zeros(number + 2),
+        np.zeros((number + 2, number + 2)),
+        np.zeros(number + 2),
+    )
+    made.settings[NOISE] = SCATTER**2
+    made.numbers[C] = 1.0
+    made.numbers[CREDITED] = CREDIT * step_ms[0]
+    begin(tuple(made))
+    return made
+
+
+@njit(cache=True)
+def begin(beliefs):  # type: ignore[no-untyped-def]
+    """Fill in what follows from the plan, and choose the first step's setting."""
+    whole = Beliefs(*beliefs)
+    _widen(whole.spread, FIRST, 1.0)
+    _rate(whole)
+    whole.numbers[WEIGHT] = CHANCES * max(whole.settings[EMITTED, 0] - 1.0, 0.1)
+    _choose(whole)
+
+
+@njit(cache=True)
+def advance(beliefs, num_tokens, ms):  # type: ignore[no-untyped-def]
+    """Take in what the step of the chosen setting emitted and how long it took, and choose the next
+    one's; beliefs is a plain tuple of the fields of `Beliefs`."""
+    whole = Beliefs(*beliefs)
+    numbers, settings = whole.numbers, whole.settings
+    which = int(numbers[WHICH])
+    settings[STEPS, which] += 1
+    drafts = whole.planned[LENGTH, which] > 0
+    again = settings[STEPS, which] == 1 or (drafts and numbers[UNREAD] >= MISSED)
+    numbers[UNREAD] = 0.0 if drafts else numbers[UNREAD] + num_tokens
+    most = CREDIT * _believed_ms(whole, 0)
+    numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * ms, most)
+    if not again:
+        _follow_time(whole, which, log(ms) - whole.planned[LOG_MS, which])
+    _follow_chance(whole, which, num_tokens)
+    numbers[LATER] = _later(whole, which)
+    if not again:
+        _choose(whole)
+
+
+@uncounted
+def _choose(beliefs: Beliefs) -> None:
+    """Write down the best setting, or the one that is best worth a look."""
+    settings, numbers = beliefs.settings, beliefs.numbers
+    number = settings.shape[1]
+    best = 0
+    for other in range(1, number):
+        if _rate_now(beliefs, other) > _rate_now(beliefs, best):
+            best = other
+    chosen, worth, price = best, 0.0, 0.0
+    for other in range(number):
+        if other == best:
+            continue
+        gain = _rate_now(beliefs, other) - _rate_now(beliefs, best)
+        untimed = numbers[UNREAD] >= MISSED or settings[STEPS, other] == 0
+        cost = (1 - exp(gain)) * (2.0 if untimed else 1.0)
+        won = HORIZON / LOOKS * _hope(gain, _told(beliefs, other, best)) - cost
+        spent = cost * _believed_ms(beliefs, other)
+        if won > worth and spent <= numbers[CREDITED]:
+            chosen, worth, price = other, won, spent
+    numbers[CREDITED] -= price
+    numbers[LOOKED] += price
+    numbers[WHICH] = chosen
+
+
+@uncounted
+def _told(beliefs: Beliefs, other: int, best: int) -> float:
+    """The distance by which `LOOKS` steps of `other` may move its rate beside the best one's, by
+    their times and by what they tell of c."""
+    settings, weight = beliefs.settings, beliefs.numbers[WEIGHT]
+    known, shared = _shared(beliefs, other, other), _shared(beliefs, other, best)
+    times = abs(known - shared) / sqrt(known + settings[NOISE, other] / LOOKS)
+    drafted = LOOKS * max(settings[EMITTED, other] - 1.0, 0.0)
+    chance = sqrt(drafted / (weight * (weight + drafted)))
+    chance *= abs(settings[BY_CHANCE, other] - settings[BY_CHANCE, best])
+    return sqrt(times * times + chance * chance)
+
+
+@uncounted
+def _shared(beliefs: Beliefs, one: int, other: int) -> float:
+    """The covariance of two settings' times."""
+    spread = beliefs.spread
+    x, y = beliefs.planned[FURTHER, one], beliefs.planned[FURTHER, other]
+    i, j = one + 2, other + 2
+    of_f = spread[0, 0] + y * spread[0, 1] + spread[0, j]
+    of_g = spread[1, 0] + y * spread[1, 1] + spread[1, j]
+    return of_f + x * of_g + spread[i, 0] + y * spread[i, 1] + spread[i, j]
+
+
+@uncounted
+def _later(beliefs: Beliefs, which: int) -> float:
+    """The logarithm of a step's time over the planned one, as believed."""
+    mean = beliefs.mean
+    return mean[0] + beliefs.planned[FURTHER, which] * mean[1] + mean[which + 2]
+
+
+@uncounted
+def _rate_now(beliefs: Beliefs, which: int) -> float:
+    return beliefs.settings[RATE, which] - _later(beliefs, which)
+
+
+@uncounted
+def _believed_ms(beliefs: Beliefs, which: int) -> float:
+    return exp(beliefs.planned[LOG_MS, which] + _later(beliefs, which))
+
+
+@uncounted
+def _follow_time(beliefs: Beliefs, which: int, longer: float) -> None:
+    """longer  the logarithm of the step's time over the planned one"""
+    mean, spread, column = beliefs.mean, beliefs.spread, beliefs.column
+    size, x = len(mean), beliefs.planned[FURTHER, which]
+    for i in range(size):
+        mean[i] *= KEPT[min(i, 2)]
+        for j in range(size):
+            spread[i, j] *= KEPT[min(i, 2)] * KEPT[min(j, 2)]
+    _widen(spread, DRIFT, 1.0)
+    miss = longer - _later(beliefs, which)
+    known = _shared(beliefs, which, which)
+    total = known + beliefs.settings[NOISE, which]
+    if miss * miss <= OUTLIER * OUTLIER * total:
+        beliefs.numbers[OFF] = 0.0
+        noise = max(miss * miss - known, LEAST_SCATTER)
+        beliefs.settings[NOISE, which] += (noise - beliefs.settings[NOISE, which]) / 32
+    else:
+        side = 1.0 if miss > 0 else -1.0
+        off = beliefs.numbers[OFF]
+        off = off + side if off * side > 0 else side
+        if abs(off) < MOVED:
+            total = abs(miss) * sqrt(total) / OUTLIER + known
+        else:
+            off = 0.0
+            _widen(spread, SURPRISED, 1.0)
+            total = _shared(beliefs, which, which) + beliefs.settings[NOISE, which]
+        beliefs.numbers[OFF] = off
+    for i in range(size):
+        column[i] = spread[i, 0] + x * spread[i, 1] + spread[i, which + 2]
+        mean[i] += column[i] * miss / total
+    for i in range(size):
+        for j in range(size):
+            spread[i, j] -= column[i] * column[j] / total
+    moved = (column[0] + x * column[1]) * miss / total
+    _widen(spread, SHARES, moved * moved)
+
+
+@uncounted
+def _widen(spread: np.ndarray, deviations: tuple[float, float, float], times: float) -> None:
+    """Add so many times the covariance of independent r_s, and of f and g that move together."""
+    shared, further, own = deviations
+    spread[0, 0] += times * shared * shared
+    spread[1, 1] += times * further * further
+    spread[0, 1] += times * TOGETHER * shared * further
+    spread[1, 0] += times * TOGETHER * shared * further
+    for i in range(2, len(spread)):
+        spread[i, i] += times * own * own
+
+
+@uncounted
+def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
+    """What c is known by weighs as much as so many accepted tokens; it is forgotten, and soon known
+    anew, also while nothing is drafted."""
+    numbers = beliefs.numbers
+    numbers[WEIGHT] *= 1 - 1 / MEMORY
+    if beliefs.planned[LENGTH, which] == 0:
+        return
+    expected = _tokens_at(beliefs, which, numbers[C]) - 1
+    numbers[WEIGHT] += expected
+    c = numbers[C] * exp((num_tokens - 1 - expected) / numbers[WEIGHT])
+    numbers[C] = min(max(c, LEAST), MOST)
+    if abs(numbers[C] / numbers[RATED] - 1) > SAME:
+        _rate(beliefs)
+
+
+@uncounted
+def _rate(beliefs: Beliefs) -> None:
+    """Fill in what every setting emits at c."""
+    c = beliefs.numbers[C]
+    beliefs.numbers[RATED] = c
+    for which in range(beliefs.settings.shape[1]):
+        tokens, more = _tokens_at(beliefs, which, c), _tokens_at(beliefs, which, 1.1 * c)
+        beliefs.settings[EMITTED, which] = tokens
+        beliefs.settings[BY_CHANCE, which] = log(more / tokens) / log(1.1)
+        beliefs.settings[RATE, which] = log(tokens) - beliefs.planned[LOG_MS, which]
+
+
+@uncounted
+def _tokens_at(beliefs: Beliefs, which: int, c: float) -> float:
+    """Tokens of a step at that c."""
+    chance = min(beliefs.planned[CHANCE, which] * c, MOST_CHANCE)
+    return _emitted(chance, beliefs.planned[LENGTH, which])
