@@ -1,6 +1,6 @@
 """Do promised intervals hold what is then measured?  Profiles and decodings, pair by pair.
 
-    python -m benchmarks.coverage [--shape NAME] [-o FILE] [--page FILE]
+    python -m benchmarks.coverage --pair distilled [--shape NAME ...] [-o FILE] [--page FILE]
 
 A profile is taken under each of a few loads (`moved`), some of them twice, by models loaded anew;
 its plans at two temperatures decode under the same load, in turns with plain decoding, prompts of
@@ -32,7 +32,7 @@ from runtime.embedded import load_prompts
 from .contests import add_contests, contests_of, draft_of, target_of
 from .decoding import Ratio, log_error
 from .moved import CONDITIONS, TEMPERATURES, beside, profiled
-from .outputs import ContestRow, folder_beside, kept, markdown, parser_of, publish
+from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 LOADS = ("nothing", "nothing", "one core busy", "memory busy", "nothing")
 """Conditions of `moved`, one for each profile."""
@@ -136,14 +136,13 @@ def table(rows: Sequence[CoverageRow]) -> str:
 
 def main() -> None:
     counts = {
-        "num-prompts": (96, "prompts of either half"),
+        "num-prompts": (48, "prompts of either half"),
         "num-tokens": (64, "tokens of every continuation"),
     }
     parser = parser_of(__doc__ or "", counts)
     add_contests(parser)
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
-    rows: list[CoverageRow] = []
     with folder_beside(arguments.output, keep=True) as folder:
         for half, number, pair, shape in product((0, 1), range(len(LOADS)), pairs, shapes):
             stem = f"{pair}-{shape or 'as-it-is'}-{number}"
@@ -161,7 +160,8 @@ def main() -> None:
                     measured, (pair, shape, temperature), number, half, plan, arguments
                 )
                 place = folder / f"row-{stem}-{temperature:g}-{half}.json"
-                rows += kept(place, list[CoverageRow], measure)
+                kept(place, list[CoverageRow], measure)
+                rows = kept_rows(folder, list[CoverageRow])
                 publish(rows, table(rows), "coverage", arguments.output, arguments.page)
                 print(table(rows), flush=True)
 

@@ -4,17 +4,18 @@
 
 Steps are drawn here, not decoded: a setting's time is the planned one, longer by f and g as the
 condition says (`runtime.closed_loop`), with noise, in which some steps take up to four times as
-long; in a storm one in seven takes ten times as long.  The settings are a plan's for the recorded
-profile of the embedded pair.  What is counted is the time that is to be expected of the settings
-chosen, over that of the best one at every moment, which an oracle would choose, and over that of
-no speculation; and after the last change the tokens until the loop keeps to a setting that is
-nearly the best.
+long; in a storm steps scatter more, and one in seven loses ten plain steps' time.  The settings are
+a plan's for the recorded profile of the embedded pair.  What is counted is the time that is to be
+expected of the settings chosen, over that of the best one at every moment, which an oracle would
+choose, and over that of no speculation; and after the last change the tokens until the loop keeps
+to a setting that is nearly the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import erf
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,11 @@ from runtime.closed_loop import ClosedLoop
 from .outputs import markdown, parser_of, publish
 
 PROFILE = Path(__file__).parent.parent / "notebooks/data/inflated-to-25-M/profile.json"
-SCATTER, SLOW_STEPS = 0.12, 0.03
-"""Of a step's time, as a logarithm; and the share of steps that take 1.5 to 4 times as long."""
+SCATTER, SLOW_STEPS, SLOW = 0.12, 0.03, (1.5, 4.0)
+"""Of a step's time, as a logarithm; and the share of steps that take so many times as long."""
+STORM_SCATTER, STORM_SHARE, STORM_LOSS = 1.0, 1 / 7, 10.0
+"""In a storm: of a factor of at least 1, likewise; and the share of steps that lose so many plain
+ones' time besides."""
 NEARLY, KEPT_FOR, KEEPING = 0.05, 50, 0.9
 """A setting is nearly the best that is at most so much slower; it is kept to where of so many steps
 this share is in such a setting."""
@@ -87,7 +91,8 @@ def run(
     further = 1 - planned.min() / planned
     spent = best = plain = 0.0
     for stretch in stretches:
-        rates = planned * np.exp(stretch.f + further * stretch.g)
+        typical = planned * np.exp(stretch.f + further * stretch.g)
+        rates = expected(typical, storm=stretch.storm)
         emitted = np.array([setting.tokens_at(stretch.chance) for setting in settings])
         ms_per_token = rates / emitted
         good = ms_per_token <= (1 + NEARLY) * ms_per_token.min()
@@ -98,7 +103,7 @@ def run(
             num = 1
             while num <= most and rng.random() < accept * stretch.chance:
                 num += 1
-            loop.note(num, rates[which] * noise(rng, storm=stretch.storm))
+            loop.note(num, drawn(typical, which, rng, storm=stretch.storm))
             steps.append((written, good[which]))
             written += num
             spent += rates[which]
@@ -107,14 +112,24 @@ def run(
     return spent / best, spent / plain, found_at(steps, written)
 
 
-def noise(rng: np.random.Generator, *, storm: bool) -> float:
-    """The factor of one step's time."""
-    factor = np.exp(SCATTER * rng.normal())
+def drawn(typical: np.ndarray, which: int, rng: np.random.Generator, *, storm: bool) -> float:
+    """Milliseconds of one step, the last setting's being a plain one."""
+    ms = typical[which] * np.exp(SCATTER * rng.normal())
     if rng.random() < SLOW_STEPS:
-        factor *= rng.uniform(1.5, 4)
+        ms *= rng.uniform(*SLOW)
     if storm:
-        factor *= np.exp(abs(rng.normal())) * (10 if rng.random() < 1 / 7 else 1)
-    return float(factor)
+        ms *= np.exp(abs(STORM_SCATTER * rng.normal()))
+        ms += STORM_LOSS * typical[-1] * (rng.random() < STORM_SHARE)
+    return float(ms)
+
+
+def expected(typical: np.ndarray, *, storm: bool) -> np.ndarray:
+    """float64 [settings]: the mean of `drawn`."""
+    ms = typical * np.exp(SCATTER**2 / 2) * (1 + SLOW_STEPS * (np.mean(SLOW) - 1))
+    if not storm:
+        return ms
+    ms *= np.exp(STORM_SCATTER**2 / 2) * (1 + erf(STORM_SCATTER / np.sqrt(2)))
+    return ms + STORM_LOSS * STORM_SHARE * typical[-1]
 
 
 def found_at(steps: Sequence[tuple[int, bool]], written: int) -> float:

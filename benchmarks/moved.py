@@ -24,7 +24,6 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from planner import Profile
@@ -36,7 +35,7 @@ from runtime.decode import prompt_seed
 from runtime.embedded import PAIRS, load_prompts, pair_paths
 
 from .contests import SHAPES, add_contests, contests_of, draft_of, target_of
-from .outputs import ContestRow, folder_beside, kept, markdown, parser_of, publish
+from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 START = "import os, numpy as np; parent = os.getppid(); a = np.ones"
 WHILE = "\nwhile os.getppid() == parent: "
@@ -250,15 +249,9 @@ def main() -> None:
 
 def all_rows(folder: Path) -> list[MovedRow]:
     """Every row that was measured so far, by this command or by one for other rows."""
-    content = TypeAdapter(list[MovedRow])
-    rows = [
-        each
-        for path in folder.glob("row-*.json")
-        for each in content.validate_json(path.read_bytes())
-    ]
     orders = list(PAIRS), list(SHAPES), list(CONDITIONS)
     return sorted(
-        rows,
+        kept_rows(folder, list[MovedRow]),
         key=lambda row: (
             *map(list.index, orders, (row.pair, row.shape, row.condition)), row.temperature,
         ),

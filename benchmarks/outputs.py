@@ -88,6 +88,15 @@ def kept(path: Path, kind: type[list[Kept]], measure: Callable[[], list[Kept]]) 
     return content.validate_json(path.read_bytes())
 
 
+def kept_rows(folder: Path, kind: type[list[Kept]]) -> list[Kept]:
+    """All dataclasses in the folder's files row-*.json, whichever command put them there."""
+    return [
+        row
+        for path in sorted(folder.glob("row-*.json"))
+        for row in TypeAdapter(kind).validate_json(path.read_bytes())
+    ]
+
+
 def publish(
     rows: Sequence[Any], table: str, name: str, output: Path | None, page: Path | None
 ) -> None:

@@ -50,11 +50,11 @@ class TwinLoop:
         self._shares = _covariance(SHARES, number)
         self._kept = np.array([*KEPT[:2], *[KEPT[2]] * number])
         self._keeping = np.outer(self._kept, self._kept)
-        self._off = 0
+        self._off, self._lost = 0, 0.0
         self._scatter = [SCATTER**2] * number
         self._chance = 1.0
         self._weight = CHANCES * max(settings[0].tokens_per_step - 1, 0.1)
-        self._log_rates = self._rates_at(self._chance)
+        self._rate_at(self._chance)
         self._credit = CREDIT * settings[0].step_ms
         self._which, self._missed, self._again = 0, 0, False
         self.steps = [0] * number
@@ -91,7 +91,9 @@ class TwinLoop:
         self._follow_chance(which, num_tokens)
 
     def _chosen(self) -> int:
-        rates = self._log_rates - self._rows @ self._mean
+        rates = np.log(
+            self._emitted / (self._planned_ms * np.exp(self._rows @ self._mean) + self._lost)
+        )
         best = int(rates.argmax())
         shared = self._rows @ self._spread @ self._rows.T
         known = shared.diagonal()
@@ -125,6 +127,7 @@ class TwinLoop:
         self._mean *= self._kept
         miss = longer - float(row @ self._mean)
         column, known, total = self._gain(which)
+        lost = 0.0
         if miss**2 <= OUTLIER**2 * total:
             self._off = 0
             scatter = max(miss**2 - known, LEAST_SCATTER)
@@ -133,11 +136,13 @@ class TwinLoop:
             side = 1 if miss > 0 else -1
             self._off = self._off + side if self._off * side > 0 else side
             if abs(self._off) < MOVED:
+                lost = self._planned_ms[which] * exp(longer) - self._believed_ms(which)
                 total = abs(miss) * sqrt(total) / OUTLIER + known
             else:
                 self._off = 0
                 spread += self._surprised
                 column, known, total = self._gain(which)
+        self._lost += (max(lost, 0.0) - self._lost) / MEMORY
         moved = column * (miss / total)
         self._mean += moved
         spread -= np.outer(column, column) / total
@@ -161,16 +166,14 @@ class TwinLoop:
         chance = self._chance * exp((num_tokens - 1 - expected) / self._weight)
         self._chance = min(max(chance, LEAST), MOST)
         if abs(self._chance / self._rated_chance - 1) > SAME:
-            self._log_rates = self._rates_at(self._chance)
+            self._rate_at(self._chance)
 
-    def _rates_at(self, chance: float) -> np.ndarray:
-        """float64 [settings]: the logarithm of the tokens per millisecond at that c, as planned."""
+    def _rate_at(self, chance: float) -> None:
         self._rated_chance = chance
         tokens, more = (
             np.log([each.tokens_at(c) for each in self._settings]) for c in (chance, 1.1 * chance)
         )
         self._emitted, self._by_chance = np.exp(tokens), (more - tokens) / log(1.1)
-        return tokens - np.log(self._planned_ms)
 
     def _believed_ms(self, which: int) -> float:
         return float(self._planned_ms[which]) * exp(self._rows[which] @ self._mean)

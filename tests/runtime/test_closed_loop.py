@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.following import CONDITIONS, noise, run
+from benchmarks.following import CONDITIONS, drawn, run
 from planner import Plan, PlannerError, Report
 from planner.plans.settings import PlanSetting
 from planner.policies import ConfidentDrafting, TreeDrafting
@@ -180,19 +180,21 @@ def test_little_is_lost_to_an_oracle_and_nothing_to_plain_decoding(condition: st
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_the_compiled_loop_is_its_twin(condition: str) -> None:
     rng, loop, twin = np.random.default_rng(1), ClosedLoop(SETTINGS), TwinLoop(SETTINGS)
+    planned = np.array([setting.step_ms for setting in SETTINGS])
     for stretch in CONDITIONS[condition]:
         for _ in range(300):
             which = loop.choose()
             assert which == twin.choose()
             setting = SETTINGS[which]
-            ms = setting.step_ms * np.exp(stretch.f + stretch.g * (1 - 8.0 / setting.step_ms))
-            ms *= noise(rng, storm=stretch.storm)
+            times = planned * np.exp(stretch.f + stretch.g * (1 - 8.0 / planned))
+            ms = drawn(times, which, rng, storm=stretch.storm)
             num = 1 + rng.binomial(setting.chain[1], min(0.6 * stretch.chance, 1))
             for each in (loop, twin):
                 each.note(num, ms)
             assert loop.factor == pytest.approx(twin.factor, rel=1e-9)
             assert loop.chance == pytest.approx(twin.chance, rel=1e-9)
     assert loop.steps == twin.steps
+    twin.choose()  # the compiled one has chosen already
     assert loop.looked_ms == pytest.approx(twin.looked_ms)
 
 
