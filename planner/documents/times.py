@@ -6,20 +6,24 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .document import Count, Milliseconds, Part
+from .document import Count, Part
 from .sampling import Sampling
+
+
+TimeOrZero = Annotated[float, Field(ge=0)]
 
 
 class Curve(Part):
     """Times over a grid of counts, as measured: real curves are not monotone.
 
-    Per entry the median of `repeats` interleaved repetitions, or more, and its quartiles.
+    Per entry the median of `repeats` interleaved repetitions, or more, and its quartiles; 0 for
+    what a given overhead leaves out, never for a pass.
     """
 
     counts: list[Count] = Field(min_length=1)
-    median_ms: list[Milliseconds]
-    low_ms: list[Milliseconds] = Field(description="25th percentile")
-    high_ms: list[Milliseconds] = Field(description="75th percentile")
+    median_ms: list[TimeOrZero]
+    low_ms: list[TimeOrZero] = Field(description="25th percentile")
+    high_ms: list[TimeOrZero] = Field(description="75th percentile")
     repeats: Count
 
     @model_validator(mode="after")
@@ -92,3 +96,10 @@ class Costs(Part):
     )
     target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
     draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
+
+    @model_validator(mode="after")
+    def _passes_take_time(self) -> Self:
+        for name in ("verify", "draft_root", "draft", "target_step", "draft_step"):
+            if min(getattr(self, name).low_ms) == 0:
+                raise ValueError(f"{name}.low_ms above 0: every pass takes time")
+        return self

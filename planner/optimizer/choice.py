@@ -121,6 +121,7 @@ def answer(
             target=profile.target,
             draft=profile.draft,
             engine=profile.engine,
+            costs_from=profile.costs_from,
             solver=best.solver,
             batch_size=question.batch_size,
             context=ranking.costs.context,

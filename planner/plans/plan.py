@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from ..documents.document import Document, Part, PlannerError
 from ..documents.engine import EngineFacts
 from ..documents.estimate import Estimate
-from ..documents.origin import Execution, Machine, ModelInfo
+from ..documents.origin import CostsOrigin, Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
 from ..policies import Drafting, Policy, TreeDrafting
@@ -79,6 +79,9 @@ class MadeFrom(Part):
     draft: ModelInfo
     engine: EngineFacts | None = Field(
         default=None, description="that carries the plan out, if it is not the runtime"
+    )
+    costs_from: CostsOrigin | None = Field(
+        default=None, description="whose times were planned with, if not the profile's own"
     )
     solver: str
     batch_size: int = Field(ge=1)

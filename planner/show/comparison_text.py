@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from ..documents.engine import EngineFacts
 from ..optimizer.given import Standing
 from .ranking_text import change, verdict
 from .tables import Shown, table
-from .words import engine_words
 
 CHOSEN = "what solve would choose"
 ALONE = "not to speculate"
-OWN_TIMES = "of this runtime; an engine's differ (planner profile --engine measures them)"
 
 
-def comparison(standings: list[Standing], engine: EngineFacts | None = None) -> list[Shown]:
+def comparison(standings: list[Standing], whose_times: str) -> list[Shown]:
     """All of them, the fastest first, and how good each given one is.
 
-    engine  whose times they are graded by; None: this runtime's
+    whose_times  they are graded by, in words
     """
     headings = ["plan", "what it drafts", "verifier", "tokens per step", "step, ms", "speedup"]
     rows = table("", headings, map(_row, standings), num_left=3)
     best = standings[0]
     lines = [_sentence(each, best) for each in standings if each.name is not None]
-    whose = f"of {engine_words(engine)}" if engine else OWN_TIMES
-    return [rows, "\n".join([*lines, f"Times are those {whose}."])]
+    return [rows, "\n".join([*lines, f"Times are {whose_times}."])]
 
 
 def name_of(standing: Standing) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..documents.counted import counted
+from ..documents.given_costs import GivenCosts
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
 from ..documents.speculation_profile import SpeculationProfile
@@ -39,7 +40,7 @@ def show_profile(profile: Profile) -> list[Shown]:
         "draft": model_words(profile.draft),
         "machine": f"{place}, {counted(machine.num_threads, 'thread')}, {machine.platform}",
         "run as": f"{execution.dtype}, attention {execution.attention}",
-        "times of": engine_words(profile.engine),
+        "times of": str(profile.costs_from or engine_words(profile.engine)),
         "beside": beside_words(profile.surroundings),
     }
     return [named(lines, 9), *map(show_times, profile.costs)]
@@ -65,10 +66,11 @@ def show_plan(plan: Plan) -> list[Shown]:
         lines["target"] = model_words(origin.target)
         lines["draft"] = model_words(origin.draft)
         lines["served by"] = engine_words(origin.engine)
+        lines["times of"] = str(origin.costs_from or "")
+        place = "" if origin.costs_from else f", {origin.machine.gpu or origin.machine.cpu}"
         lines["made for"] = (
-            f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}, "
-            f"{origin.machine.gpu or origin.machine.cpu}; best of {origin.num_candidates} "
-            "candidates"
+            f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}"
+            f"{place}; best of {origin.num_candidates} candidates"
         )
     parts = [named(lines, 11), *ranking(plan), *_settings(plan)]
     if not plan.grows:
@@ -134,6 +136,12 @@ def _tree_lines(plan: Plan) -> Iterator[str]:
         stack.extend((child, deeper) for child in reversed(tree.children[node]))
 
 
+def show_costs(given: GivenCosts) -> list[Shown]:
+    """Whose times these are, and the times, as those of a profile look."""
+    times = [show_times(each.costs(["any verifier"])) for each in given.costs]
+    return [named({"times of": str(given.origin)}, 11), *times]
+
+
 def show_speculation_profile(rates: SpeculationProfile) -> list[Shown]:
     """Acceptance by position, and the tokens of a step if every step drafts so far."""
     marginal = rates.marginal_accept_rates
@@ -162,5 +170,6 @@ DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {
     Report: show_report,
     HeadCard: show_head,
     Check: show_check,
+    GivenCosts: show_costs,
     SpeculationProfile: show_speculation_profile,
 }

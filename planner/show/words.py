@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..documents.engine import EngineFacts
 from ..documents.origin import ModelInfo
+from ..documents.profile import Profile
 from ..plans.plan import Plan
 
 
@@ -22,6 +23,16 @@ def engine_words(facts: EngineFacts | None) -> str:
     if facts is None:
         return ""
     return f"{facts.name} {facts.version}, {facts.target} and {facts.draft}"
+
+
+OWN_TIMES = "those of this runtime; an engine's differ (planner profile --engine measures them)"
+
+
+def whose_times(profile: Profile) -> str:
+    """The end of a sentence about the times that a profile holds."""
+    if profile.costs_from is not None:
+        return str(profile.costs_from)
+    return f"those of {engine_words(profile.engine)}" if profile.engine else OWN_TIMES
 
 
 def summary(plan: Plan) -> str:
