@@ -31,7 +31,7 @@ class GivenCurve(Part):
     @property
     def curve(self) -> Curve:
         """The same as if it were measured once, without any spread."""
-        times = {name: self.ms for name in ("median_ms", "low_ms", "high_ms")}
+        times = dict.fromkeys(("median_ms", "low_ms", "high_ms"), self.ms)
         return Curve(counts=self.counts, repeats=1, **times)
 
 
@@ -108,9 +108,7 @@ class GivenCosts(Document):
     @property
     def origin(self) -> CostsOrigin:
         """The words by which plans made with these name them."""
-        return CostsOrigin(
-            source=self.source, predicted=self.predicted, sha256=self.fingerprint()
-        )
+        return CostsOrigin(source=self.source, predicted=self.predicted, sha256=self.fingerprint())
 
 
 def _alone(ms: float) -> Curve:

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from .document import Count, Part
 from .sampling import Sampling
 
-
 TimeOrZero = Annotated[float, Field(ge=0)]
 
 

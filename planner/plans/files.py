@@ -15,9 +15,7 @@ from .report import Report
 
 AnyDocument = Profile | Plan | Report | Check | GivenCosts
 
-DOCUMENTS: dict[
-    str, type[Profile] | type[Plan] | type[Report] | type[Check] | type[GivenCosts]
-] = {
+DOCUMENTS: dict[str, type[Profile] | type[Plan] | type[Report] | type[Check] | type[GivenCosts]] = {
     "profile": Profile,
     "plan": Plan,
     "report": Report,

@@ -1,0 +1,105 @@
+"""Costs from elsewhere on the command line: planned with, and named wherever they are shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner import Plan
+from tests.documents.samples import costs_content, plan_content
+from tests.optimizer import factory
+from tests.optimizer.factory import positional
+
+from .profiles import vectors
+from .test_commands import planner, refused
+
+
+PROFILE = Path(__file__).parent.parent.parent / "notebooks/data/as-it-is/profile.json"
+
+
+@pytest.fixture
+def files(tmp_path) -> Path:
+    """A folder with a profile, costs, and a plan that was made from both."""
+    entries = [positional(vectors(0, [0.6, 0.15, 0.05]), verifier=v) for v in ("rrsw", "topk")]
+    factory.profile(entries).save(tmp_path / "profile.json")
+    (tmp_path / "costs.json").write_text(json.dumps(costs_content()))
+    made = planner(
+        "solve", tmp_path / "profile.json", "--costs", tmp_path / "costs.json",
+        "-o", tmp_path / "plan.json",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    assert "note: times are given: a paper" in made.stderr
+    return tmp_path
+
+
+def test_a_plan_says_whose_times_it_holds(files):
+    plan = Plan.load(files / "plan.json")
+    assert plan.made_from.costs_from.source == "a paper"
+    assert plan.predicted.autoregressive_ms.value == 10.0
+    assert plan.made_from.context == 32
+    shown = planner("show", files / "plan.json").stdout
+    assert "times of   given: a paper" in shown
+    assert "test;" not in shown  # the machine of the acceptance is no matter
+
+
+def test_costs_are_shown(files):
+    shown = planner("show", files / "costs.json")
+    assert shown.exit_code == 0
+    assert "given: a paper" in shown.stdout
+    assert ["4", "13", "1.6"] in [line.split() for line in shown.stdout.splitlines()]
+
+
+def test_another_profile_is_taken_as_costs(files):
+    other = factory.profile([positional([[0.5]])], [factory.costs(step=7.0)])
+    other.save(files / "other.json")
+    made = planner("solve", files / "profile.json", "--costs", files / "other.json")
+    assert made.exit_code == 0, made.output
+    plan = Plan.parse(json.loads(made.stdout), "plan")
+    assert plan.predicted.autoregressive_ms.value == 7.0
+    assert plan.made_from.costs_from.source == "profile of test and test on test, float32"
+
+
+def test_given_plans_are_compared_at_given_costs(files):
+    words = ("compare", files / "plan.json", "--profile", files / "profile.json")
+    printed = planner(*words, "--costs", files / "costs.json")
+    assert "Times are given: a paper." in printed.stdout
+    assert "Times are those of this runtime" in planner(*words).stdout
+
+
+def test_an_engine_is_told_what_was_planned_with_these_costs(files):
+    words = ("export", files / "plan.json", "--to", "medusa", "--profile", files / "profile.json")
+    assert "give the other and its --costs" in refused(*words)
+    told = planner(*words, "--costs", files / "costs.json")
+    assert told.exit_code == 0, told.output
+    alone = planner(*words[:4], "--costs", files / "costs.json")
+    assert alone.exit_code == 2
+
+
+def test_what_holds_no_costs_is_refused_in_one_line(files):
+    (files / "other.json").write_text(json.dumps(plan_content()))
+    words = ("solve", files / "profile.json", "--costs")
+    assert "format: got 'plan', expected costs, or a profile" in refused(
+        *words, files / "other.json"
+    )
+    assert "no such file" in refused(*words, files / "none.json")
+    (files / "bad.json").write_text(json.dumps(costs_content() | {"surplus": 1}))
+    assert "surplus: unknown key" in refused(*words, files / "bad.json")
+    assert "batch_size: got 2" in refused(*words, files / "costs.json", "--batch-size", 2)
+    assert "max_nodes: got 9" in refused(*words, files / "costs.json", "--max-nodes", 9)
+
+
+def test_decoding_says_that_the_times_are_not_its_own(files):
+    made = planner(
+        "solve", PROFILE, "--costs", files / "costs.json", "--context", 32, "--solver", "chain",
+        "--verifier", "rrsw", "-o", files / "here.json",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    words = ("decode", files / "here.json", "--prompt", "def ", "--max-new-tokens", 8)
+    done = planner(*words, "-o", files / "report.json")
+    assert done.exit_code == 0, done.output
+    assert "note: the plan's times are given: a paper; here steps take other times" in done.stderr
+    shown = " ".join(planner("show", files / "report.json").stdout.split())
+    assert "predicted for times given: a paper, context 32; run with " in shown
+    assert "the predicted times are not this machine's" in shown
