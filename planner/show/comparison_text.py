@@ -1,8 +1,9 @@
-"""The text on given plans beside what would be chosen: a table and a sentence on each."""
+"""The text on given plans beside what would be chosen, and on given shapes: tables, sentences."""
 
 from __future__ import annotations
 
 from ..optimizer.given import Standing
+from ..optimizer.shapes import Shapes
 from .ranking_text import change, verdict
 from .tables import Shown, table
 
@@ -20,6 +21,27 @@ def comparison(standings: list[Standing], whose_times: str) -> list[Shown]:
     best = standings[0]
     lines = [_sentence(each, best) for each in standings if each.name is not None]
     return [rows, "\n".join([*lines, f"Times are {whose_times}."])]
+
+
+def shape_table(shapes: Shapes) -> list[Shown]:
+    """A row for each tree under each verifier; what could not be graded, a line each."""
+    headings = ["tree", "verifier", "nodes", "depth", "tokens per step", "step, ms", "speedup"]
+    rows = [
+        [
+            name,
+            one.verifier,
+            f"{one.num_nodes:.0f}",
+            f"{one.depth:.0f}",
+            str(one.tokens_per_step),
+            f"{one.step_ms.value:.2f}",
+            str(one.speedup),
+        ]
+        for name, one in shapes.graded
+    ]
+    parts: list[Shown] = [table(str(shapes.sampling), headings, rows, num_left=2)]
+    if shapes.refused:
+        parts.append("\n".join(f"not graded: {each}" for each in shapes.refused))
+    return parts
 
 
 def name_of(standing: Standing) -> str:

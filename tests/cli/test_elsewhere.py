@@ -102,3 +102,25 @@ def test_decoding_says_that_the_times_are_not_its_own(files):
     shown = " ".join(planner("show", files / "report.json").stdout.split())
     assert "predicted for times given: a paper" in shown
     assert "the predicted times are not this machine's" in shown
+
+
+def test_shapes_are_graded_at_own_and_at_given_costs(files):
+    words = ("grade", files / "profile.json", "2x2", "[-1, 0, 0, 1]", files / "plan.json")
+    own, other = planner(*words), planner(*words, "--costs", files / "costs.json")
+    for printed in (own, other):
+        assert printed.exit_code == 0, printed.output
+        rows = [line.split() for line in printed.stdout.splitlines()[2:8]]
+        assert [row[0] for row in rows[:2]] == ["2x2", "2x2"]
+        assert {row[1] for row in rows[:2]} == {"rrsw", "topk"}
+    assert "Times are those of this runtime" in own.stdout
+    assert "Times are given: a paper." in other.stdout
+
+
+def test_shapes_are_graded_under_what_is_named_and_nothing_else(files):
+    words = ("grade", files / "profile.json", "2x2")
+    one = planner(*words, "--verifier", "topk", "--temperature", 0.6).stdout
+    assert [line.split()[1] for line in one.splitlines() if line.startswith("2x2")] == ["topk"]
+    assert "temperature: got 0.3" in refused(*words, "--temperature", 0.3)
+    assert "verifier: got 'kseq'" in refused(*words, "--verifier", "kseq")
+    assert "tree 'none': got no tree" in refused(*words, "none")
+    assert planner(*words[:2]).exit_code == 2
