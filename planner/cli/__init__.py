@@ -16,7 +16,7 @@ from .extras import missing_package
 
 COMMANDS = (
     "profile", "solve", "show", "decode", "check", "export", "import", "compare", "grade",
-    "train-head", "reproduce", "schema",
+    "predict", "train-head", "reproduce", "schema",
 )  # fmt: skip
 
 

@@ -76,6 +76,8 @@ def command(
             f"note: the plan's times are {origin.costs_from}; here steps take other times, and "
             "another plan may be faster (planner profile measures, --follow notices)"
         )
+    if origin is not None and origin.acceptance_from is not None:
+        options.say(f"note: the plan's acceptance is {origin.acceptance_from}")
     named = options.settings(NamedPair, plan=decision)
     if prompts is not None:
         ids = named.prompts(prompts, num_prompts)

@@ -74,6 +74,8 @@ def command(
     say(summary(plan))
     if facts.costs_from:
         say(f"note: times are {facts.costs_from}")
+    if facts.acceptance_from:
+        say(f"note: acceptance is {facts.acceptance_from}")
     if any(each.is_disturbed for each in facts.surroundings):
         say(f"note: {beside_words(facts.surroundings)}")
     low, high = _range(plan)

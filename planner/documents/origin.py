@@ -13,7 +13,9 @@ class ModelInfo(Part):
     """One language model: its name and shape."""
 
     name: str
-    fingerprint: str = Field(description="SHA-256 over shape and sampled weights")
+    fingerprint: str = Field(
+        description="SHA-256 over shape and sampled weights; empty: nobody read the weights"
+    )
     num_parameters: int = Field(ge=0)
     vocab_size: Count
     max_positions: Count

@@ -256,6 +256,9 @@ class Profile(Document):
         default_factory=list, description="by piece of the costs, where somebody looked"
     )
     acceptance: list[Acceptance] = Field(min_length=1)
+    acceptance_from: str | None = Field(
+        default=None, description="by what law acceptance was assumed, where nobody measured it"
+    )
     optimal: list[OptimalAcceptance] = Field(default_factory=list)
     replays: list[Replay] = Field(default_factory=list)
     arrays: ArrayFile | None = None

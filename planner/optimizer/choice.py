@@ -122,6 +122,7 @@ def answer(
             draft=profile.draft,
             engine=profile.engine,
             costs_from=profile.costs_from,
+            acceptance_from=profile.acceptance_from,
             solver=best.solver,
             batch_size=question.batch_size,
             context=ranking.costs.context,

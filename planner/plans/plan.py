@@ -83,6 +83,9 @@ class MadeFrom(Part):
     costs_from: CostsOrigin | None = Field(
         default=None, description="whose times were planned with, if not the profile's own"
     )
+    acceptance_from: str | None = Field(
+        default=None, description="by what law acceptance was assumed, where nobody measured it"
+    )
     solver: str
     batch_size: int = Field(ge=1)
     context: int = Field(ge=0)

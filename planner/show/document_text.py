@@ -21,7 +21,7 @@ from .ranking_text import ranking
 from .report_text import show_report
 from .tables import Shown, named, printed, shares_table, table
 from .times_text import show_times
-from .words import engine_words, model_words, summary
+from .words import engine_words, model_words, not_measured, summary
 
 Showable = AnyDocument | HeadCard | SpeculationProfile
 
@@ -40,10 +40,11 @@ def show_profile(profile: Profile) -> list[Shown]:
         "draft": model_words(profile.draft),
         "machine": f"{place}, {counted(machine.num_threads, 'thread')}, {machine.platform}",
         "run as": f"{execution.dtype}, attention {execution.attention}",
-        "times of": str(profile.costs_from or engine_words(profile.engine)),
+        "times of": engine_words(profile.engine),
+        **not_measured(profile),
         "beside": beside_words(profile.surroundings),
     }
-    return [named(lines, 9), *map(show_times, profile.costs)]
+    return [named(lines, 12 if profile.acceptance_from else 9), *map(show_times, profile.costs)]
 
 
 def show_plan(plan: Plan) -> list[Shown]:
@@ -66,7 +67,7 @@ def show_plan(plan: Plan) -> list[Shown]:
         lines["target"] = model_words(origin.target)
         lines["draft"] = model_words(origin.draft)
         lines["served by"] = engine_words(origin.engine)
-        lines["times of"] = str(origin.costs_from or "")
+        lines |= not_measured(origin)
         place = "" if origin.costs_from else f", {origin.machine.gpu or origin.machine.cpu}"
         lines["made for"] = (
             f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}"

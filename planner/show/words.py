@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..documents.engine import EngineFacts
 from ..documents.origin import ModelInfo
 from ..documents.profile import Profile
-from ..plans.plan import Plan
+from ..plans.plan import MadeFrom, Plan
 
 
 def model_words(info: ModelInfo) -> str:
@@ -33,6 +33,12 @@ def whose_times(profile: Profile) -> str:
     if profile.costs_from is not None:
         return str(profile.costs_from)
     return f"those of {engine_words(profile.engine)}" if profile.engine else OWN_TIMES
+
+
+def not_measured(holder: Profile | MadeFrom) -> dict[str, str]:
+    """The times and the acceptance that were given, predicted or assumed: whence they are."""
+    origins = {"times of": holder.costs_from, "acceptance": holder.acceptance_from}
+    return {what: str(origin) for what, origin in origins.items() if origin}
 
 
 def summary(plan: Plan) -> str:

@@ -1,0 +1,83 @@
+"""Options that say what a machine does at best, by its name or in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import Number, setting
+
+if TYPE_CHECKING:
+    from ..estimates.roofline import Roofline
+
+POSITIVE = Number(0, min_open=True)
+MACHINE_OPTIONS = (
+    setting("--gpu", metavar="NAME", help="H100, H200, A100, L40S, RTX 4090, MI300X, or CPU."),
+    setting("--tflops", type=POSITIVE, help="10^12 operations a second, in --dtype."),
+    setting("--gb-per-s", type=POSITIVE, help="10^9 bytes from memory a second."),
+    setting(
+        "--layer-ms", type=Number(0),
+        help="What a layer takes, however little it computes (default: 0.02 on named GPUs).",
+    ),
+    setting(
+        "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
+        help="Of both models (default: bfloat16; on CPU float32).",
+    ),
+    setting("--threads", type=click.IntRange(1), help="Cores of --gpu CPU (default: 1)."),
+)  # fmt: skip
+
+
+def machine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for `MachineWishes`."""
+    for option in reversed(MACHINE_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class MachineWishes:
+    """A machine as the options of a command describe it."""
+
+    gpu: str | None
+    tflops: float | None
+    gb_per_s: float | None
+    layer_ms: float | None
+    dtype: str | None
+    threads: int | None
+
+    @property
+    def is_named(self) -> bool:
+        return self.gpu is not None or self.tflops is not None
+
+    def roofline(self) -> Roofline:
+        """What it does at best.
+
+        Raises PlannerError for a machine that is not known, click.UsageError for one that is
+        described by half.
+        """
+        from ..estimates.data_sheets import DataSheet, data_sheet
+        from ..estimates.roofline import Roofline
+
+        if self.gpu is not None:
+            sheet = data_sheet(self.gpu)
+        elif self.tflops is None or self.gb_per_s is None:
+            raise click.UsageError("name a --gpu, or describe one with --tflops and --gb-per-s")
+        else:
+            sheet = DataSheet("a machine", {"bfloat16": self.tflops}, self.gb_per_s, 0.0, "as told")
+        if sheet.is_core:
+            sheet = sheet.times(self.threads or 1)
+        elif self.threads is not None:
+            raise click.UsageError("--threads are cores of --gpu CPU")
+        dtype = self.dtype or sheet.dtype
+        return Roofline(
+            replace(
+                sheet,
+                tflops=sheet.tflops if self.tflops is None else {dtype: self.tflops},
+                gb_per_s=sheet.gb_per_s if self.gb_per_s is None else self.gb_per_s,
+                layer_ms=sheet.layer_ms if self.layer_ms is None else self.layer_ms,
+            ),
+            dtype,
+        )
