@@ -53,7 +53,7 @@ class MachineWishes:
         return self.gpu is not None or self.tflops is not None
 
     def roofline(self) -> Roofline:
-        """What it does at best.
+        """The machine, and the dtype that it computes in.
 
         Raises PlannerError for a machine that is not known, click.UsageError for one that is
         described by half.

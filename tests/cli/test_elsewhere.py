@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner import Plan
+from planner import Plan, load
 from tests.documents.samples import costs_content, plan_content
 from tests.optimizer import factory
 from tests.optimizer.factory import positional
@@ -124,3 +124,93 @@ def test_shapes_are_graded_under_what_is_named_and_nothing_else(files):
     assert "verifier: got 'kseq'" in refused(*words, "--verifier", "kseq")
     assert "tree 'none': got no tree" in refused(*words, "none")
     assert planner(*words[:2]).exit_code == 2
+
+
+def test_costs_are_predicted_and_planned_with(files):
+    words = ("predict", "--gpu", "H100", "--max-nodes", 16, "--context", 32, "--context", 64)
+    made = planner(*words, "-o", files / "predicted.json")
+    assert made.exit_code == 0, made.output
+    assert "note: times are predicted, not measured: roofline of H100" in made.stderr
+    costs = load(files / "predicted.json")
+    assert [each.context for each in costs.costs] == [32, 64]
+    planned = planner("solve", files / "profile.json", "--costs", files / "predicted.json")
+    assert "note: times are predicted, not measured" in planned.stderr
+    assert Plan.parse(json.loads(planned.stdout), "plan").made_from.costs_from.predicted
+    printed = planner("predict", "--tflops", 1, "--gb-per-s", 20, "--max-nodes", 4)
+    assert json.loads(printed.stdout)["predicted"] is True
+
+
+def test_a_predicted_profile_has_the_acceptance_that_was_measured(files):
+    made = planner(
+        "predict", "--gpu", "cpu", "--threads", 2, "--max-nodes", 8,
+        "--acceptance-from", files / "profile.json", "-o", files / "both.json",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    both, measured = load(files / "both.json"), load(files / "profile.json")
+    assert both.acceptance == measured.acceptance
+    assert both.costs_from.predicted
+    shown = " ".join(planner("show", files / "both.json").stdout.split())
+    assert "predicted, not measured: roofline of 2 times a core of an AMD EPYC 9654" in shown
+
+
+def test_what_was_assumed_is_decoded_and_named(files):
+    """Nobody read the weights of the models, so any of that vocabulary will do."""
+    made = planner(
+        "predict", "--gpu", "CPU", "--max-nodes", 4, "--acceptance", 0.6, "--exponent", 1,
+        "-o", files / "assumed.json",
+    )  # fmt: skip
+    assert "note: acceptance is assumed, not measured" in made.stderr
+    solved = planner("solve", files / "assumed.json", "-o", files / "plan.json")
+    assert "note: acceptance is assumed, not measured" in solved.stderr
+    for name in ("assumed", "plan"):
+        assert "acceptance assumed, not" in " ".join(
+            planner("show", files / f"{name}.json").stdout.split()
+        )
+    done = planner("decode", files / "plan.json", "--prompt", "def ", "--max-new-tokens", 4)
+    assert done.exit_code == 0, done.output
+    assert "note: the plan's times are predicted, not measured" in done.stderr
+    assert "note: the plan's acceptance is assumed, not measured" in done.stderr
+
+
+def test_predictions_are_checked_on_as_many_threads_as_were_measured():
+    shown = planner("predict", "--check", PROFILE)
+    assert shown.exit_code == 0, shown.output
+    rows = [line.split() for line in shown.stdout.splitlines() if line[:2].strip().isdigit()]
+    assert [int(row[0]) for row in rows] == [1, 2, 4, 8, 16, 32, 64]
+    one = planner("predict", "--check", PROFILE, "--threads", 1).stdout.splitlines()
+    slow = next(line.split() for line in one if line.startswith(" 1 "))
+    assert float(slow[1]) == pytest.approx(2 * float(rows[0][1]), abs=0.011)
+    worst = max((float(row[7]) for row in rows), key=abs)
+    assert f"t(n) by {worst:+.0f} %" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--tflops", 1],
+        ["--gpu", "H100", "--threads", 2],
+        ["--gpu", "H100", "--check"],
+        ["--gpu", "H100", PROFILE],
+        ["--gpu", "H100", "--acceptance", 0.5],
+        ["--gpu", "H100", "--exponent", 0.5],
+        ["--gpu", "H100", "--acceptance-from", PROFILE],
+        ["--gpu", "H100", "--tflops", "nan"],
+    ],
+)
+def test_half_a_question_is_wrong_usage(words):
+    result = planner("predict", *words)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+def test_what_cannot_be_predicted_is_one_line(tmp_path):
+    assert "gpu: got 'abacus'" in refused("predict", "--gpu", "abacus")
+    assert "dtype: got 'bfloat16'" in refused("predict", "--gpu", "CPU", "--dtype", "bfloat16")
+    wrong = ("predict", "--gpu", "H100", "--acceptance", 1.5, "--exponent", 1)
+    assert "acceptance: got 1.5" in refused(*wrong)
+    (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
+    assert "model_type: got 'mamba'" in refused("predict", "--gpu", "H100", "--target", tmp_path)
+    assert "got 'embedded/other'" in refused(
+        "predict", "--gpu", "A100", "--draft", "embedded/other"
+    )

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from planner.cli import main
 from planner.documents.given_costs import GivenCosts
+from planner.estimates.data_sheets import DATA_SHEETS
 
 from .reading import ROOT, fenced
 
@@ -49,6 +50,13 @@ def test_commands_print_what_the_page_shows(line, _, output, folder, monkeypatch
     result = CliRunner().invoke(main, shlex.split(line))
     assert result.exit_code == 0, result.output
     assert [row.rstrip() for row in result.output.splitlines()] == output.splitlines()
+
+
+def test_every_machine_stands_on_the_page_and_in_the_help():
+    told = CliRunner().invoke(main, ["predict", "--help"]).output
+    for name in DATA_SHEETS:
+        assert re.search(rf"{name}\b", PAGE)
+        assert re.search(rf"{name}\b", " ".join(told.split()))
 
 
 def test_the_example_is_the_file_beside_the_page():
