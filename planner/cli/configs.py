@@ -37,14 +37,17 @@ def _embedded(name: str) -> dict[str, Any]:
 
 
 def _on_the_hub(name: str) -> Path:
-    from transformers.utils import cached_file
+    reason = "no name of a repository"
+    if not name.startswith((".", "/", "~")) and name.count("/") < 2:
+        from transformers.utils import cached_file
 
-    try:
-        found = cached_file(name, CONFIG)
-    except (OSError, ValueError) as error:
-        reason = (str(error).splitlines() or ["nothing"])[0]
-        raise PlannerError(
-            f"{name}: no folder with a {CONFIG}, and none found on the hub ({reason:.120})"
-        ) from None
-    assert found is not None
-    return Path(found)
+        try:
+            found = cached_file(name, CONFIG)
+        except (OSError, ValueError) as error:
+            reason = (str(error).splitlines() or ["nothing is said of why"])[0]
+        else:
+            assert found is not None
+            return Path(found)
+    raise PlannerError(
+        f"{name}: no folder with a {CONFIG}, and none found on the hub ({reason:.120})"
+    )

@@ -49,8 +49,9 @@ class MachineWishes:
     threads: int | None
 
     @property
-    def is_named(self) -> bool:
-        return self.gpu is not None or self.tflops is not None
+    def is_told(self) -> bool:
+        """Do the options say all that a roofline needs?"""
+        return self.gpu is not None or None not in (self.tflops, self.gb_per_s)
 
     def roofline(self) -> Roofline:
         """The machine, and the dtype that it computes in.

@@ -37,11 +37,11 @@ from .machine_options import POSITIVE, MachineWishes, machine_options
     "--acceptance", type=float, metavar="CHANCE",
     help="Write a profile, with this chance that a first child is accepted.",
 )  # fmt: skip
-@options.setting(
+@click.option(
     "--exponent", type=POSITIVE, metavar="B",
     help="Beside --acceptance: the chance that all of k children are rejected falls as 1/k^B.",
 )  # fmt: skip
-@options.setting(
+@click.option(
     "--num-ranks", type=click.IntRange(1, 1024), default=16, show_default=True,
     help="Children of a node, at most, that --acceptance is for.",
 )  # fmt: skip
@@ -57,6 +57,8 @@ def command(
     draft: str | None,
     acceptance_from: Path | None,
     acceptance: float | None,
+    exponent: float | None,
+    num_ranks: int,
     temperature: float,
     check: bool,
     output: Path | None,
@@ -70,7 +72,7 @@ def command(
     machine = options.settings(MachineWishes)
     if check != bool(profiles):
         raise click.UsageError("--check and the PROFILEs that it looks at go together")
-    if (acceptance is None) != (click.get_current_context().meta["exponent"] is None):
+    if (acceptance is None) != (exponent is None):
         raise click.UsageError("--acceptance and --exponent go together")
     if acceptance_from is not None and (acceptance is not None or output is None):
         raise click.UsageError(
@@ -93,11 +95,8 @@ def command(
     costs = predicted_costs(large, small, roofline, options.settings(Places))
     if acceptance_from is not None:
         options.deliver(with_costs(Profile.load(acceptance_from), costs), output)
-    elif acceptance is not None:
-        law, sampling = (
-            options.settings(PowerLaw, first=acceptance),
-            Sampling(temperature=temperature),
-        )
+    elif acceptance is not None and exponent is not None:
+        law, sampling = PowerLaw(acceptance, exponent, num_ranks), Sampling(temperature=temperature)
         profile = assumed_profile(large, small, costs, law, sampling=sampling, dtype=roofline.dtype)
         options.deliver(profile, output)
         options.say(f"note: acceptance is {law}")
@@ -115,7 +114,7 @@ def _check(profiles: tuple[Path, ...], machine: MachineWishes) -> None:
 
     for path in profiles:
         profile, wishes = Profile.load(path), machine
-        if not machine.is_named and profile.machine.device == "cpu":
+        if not machine.is_told and profile.machine.device == "cpu":
             threads = machine.threads or profile.machine.num_threads
             wishes = replace(machine, gpu="CPU", threads=threads)
         wishes = replace(wishes, dtype=machine.dtype or profile.execution.dtype)

@@ -73,7 +73,9 @@ def exported(own: Plan, theirs: Plan | None, engine: str, notes: Sequence[str]) 
     if theirs is not None:
         lines += [f"{engine}: {summary(theirs)}", _loss(own, theirs)]
         origin = own.made_from
-        if theirs.predicted is not None and not (origin and origin.engine):
+        if theirs.predicted is not None and origin and origin.costs_from:
+            lines.append(f"note: predicted with times {origin.costs_from}")
+        elif theirs.predicted is not None and not (origin and origin.engine):
             lines.append(f"note: predicted with times of this runtime; those of {engine} differ")
     return [*lines, *(f"note: {note}" for note in notes)]
 
