@@ -40,8 +40,8 @@ class GivenTimes(Part):
 
     batch_size: Count = 1
     context: int = Field(ge=0)
-    verify: GivenCurve = Field(description="target pass over n tree nodes, by num_nodes")
-    draft: GivenCurve = Field(description="draft pass, with sampling, by the level's width")
+    verify: GivenCurve = Field(description="target pass over n tree nodes of each request, by n")
+    draft: GivenCurve = Field(description="draft pass, with sampling, by a level's width")
     draft_root_ms: Milliseconds | None = Field(
         default=None, description="a step's first draft pass; null: as any of width 1"
     )

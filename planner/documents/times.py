@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -51,6 +52,11 @@ class GrowingTimes(Part):
         "num_nodes"
     )
 
+    @model_validator(mode="after")
+    def _passes_take_time(self) -> Self:
+        _check_passes(self, ("draft_root", "draft"))
+        return self
+
 
 class Costs(Part):
     """Times at one batch size and one context length (tokens already in the cache)."""
@@ -98,7 +104,11 @@ class Costs(Part):
 
     @model_validator(mode="after")
     def _passes_take_time(self) -> Self:
-        for name in ("verify", "draft_root", "draft", "target_step", "draft_step"):
-            if min(getattr(self, name).low_ms) == 0:
-                raise ValueError(f"{name}.low_ms above 0: every pass takes time")
+        _check_passes(self, ("verify", "draft_root", "draft", "target_step", "draft_step"))
         return self
+
+
+def _check_passes(times: Costs | GrowingTimes, names: Iterable[str]) -> None:
+    for name in names:
+        if min(getattr(times, name).low_ms) == 0:
+            raise ValueError(f"{name}.low_ms above 0: every pass takes time")

@@ -72,7 +72,7 @@ class MadeFrom(Part):
     """The origin of the plan, and the conditions under which its prediction holds."""
 
     created: str
-    profile_sha256: str
+    profile_sha256: str = Field(description="of the profile, other costs in it if they were given")
     machine: Machine
     execution: Execution
     target: ModelInfo
