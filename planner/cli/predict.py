@@ -106,17 +106,19 @@ def command(
 
 
 def _check(profiles: tuple[Path, ...], machine: MachineWishes) -> None:
-    """Print a table for each profile; on a CPU with as many threads as it was measured on."""
+    """Print a table for each profile; of the machine that it was measured on, if none is told."""
     from ..documents.profile import Profile
     from ..show.prediction_text import prediction_errors
     from ..show.tables import printed
     from .configs import shape_named
 
     for path in profiles:
-        profile, wishes = Profile.load(path), machine
-        if not machine.is_told and profile.machine.device == "cpu":
-            threads = machine.threads or profile.machine.num_threads
-            wishes = replace(machine, gpu="CPU", threads=threads)
-        wishes = replace(wishes, dtype=machine.dtype or profile.execution.dtype)
-        errors = prediction_errors(profile, shape_named(profile.target.name), wishes.roofline())
-        click.echo(printed([str(path), *errors]))
+        profile = Profile.load(path)
+        wishes = replace(machine, dtype=machine.dtype or profile.execution.dtype)
+        if not machine.is_told:
+            wishes = replace(wishes, gpu=profile.machine.gpu or "CPU")
+            if profile.machine.gpu is None:
+                wishes = replace(wishes, threads=machine.threads or profile.machine.num_threads)
+        roofline = wishes.roofline()
+        errors = prediction_errors(profile, shape_named(profile.target.name), roofline)
+        click.echo(printed([f"{path}: {roofline.words}", *errors]))

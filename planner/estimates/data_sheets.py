@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from ..documents.document import PlannerError
@@ -82,9 +83,12 @@ is halved.  CPU is one core and its share of the socket's memory."""
 
 
 def data_sheet(name: str) -> DataSheet:
-    """The machine of this name, however it is spelt.  Raises PlannerError where there is none."""
+    """The machine of this name, however it is spelt, the maker's or a driver's words around it.
+
+    Raises PlannerError where there is none.
+    """
     for known, sheet in DATA_SHEETS.items():
-        if _plain(known) == _plain(name):
+        if _plain(known) == _plain(name) or re.search(rf"\b{known}\b", name, re.IGNORECASE):
             return sheet
     raise PlannerError(
         f"gpu: got {name!r}, expected one of {', '.join(DATA_SHEETS)}; describe another one with "

@@ -20,6 +20,10 @@ from tests.optimizer.factory import costs, positional
 
 DATA = Path(__file__).parent.parent.parent / "notebooks" / "data"
 RANKS = [0.6, 0.2, 0.05]
+ENGINE = EngineFacts(
+    name="llamacpp", version="1", verifier="topk", solvers=["chain"], most_tokens=7,
+    target="t.gguf", draft="d.gguf",
+)  # fmt: skip
 
 
 def base(*verifiers: str) -> Profile:
@@ -84,18 +88,14 @@ def test_the_interval_says_how_sure_acceptance_is_and_nothing_of_times():
 
 
 def test_another_profile_lends_its_times_machine_and_engine():
-    engine = EngineFacts(
-        name="llamacpp", version="1", verifier="topk", solvers=["chain"], most_tokens=7,
-        target="t.gguf", draft="d.gguf",
-    )  # fmt: skip
     other = factory.profile([positional([RANKS], verifier="topk")], [costs(step=99.0)])
     timed = other.costs[0].model_copy(update={"overhead": {"topk": other.costs[0].verify}})
     machine = other.machine.model_copy(update={"cpu": "another"})
-    other = other.model_copy(update={"costs": [timed], "engine": engine, "machine": machine})
+    other = other.model_copy(update={"costs": [timed], "engine": ENGINE, "machine": machine})
     first = base("rrsw", "topk")
     both = with_costs(first, other)
     assert [entry.verifier for entry in both.acceptance] == ["topk"]
-    assert (both.machine.cpu, both.engine, both.target) == ("another", engine, first.target)
+    assert (both.machine.cpu, both.engine, both.target) == ("another", ENGINE, first.target)
     assert "another, float32 by llamacpp" in both.costs_from.source
     plan = solve(both)
     assert plan.predicted.autoregressive_ms.value == 99.0
@@ -163,3 +163,10 @@ def test_a_head_that_was_not_timed_is_not_asked():
     scored = replay.model_validate(replay.model_dump() | {"head": head})
     profile = profile.model_copy(update={"replays": [scored]})
     assert [each.head for each in with_costs(profile, given()).replays] == [None]
+
+
+def test_an_engine_still_carries_out_what_is_planned_at_given_costs():
+    profile = base("topk").model_copy(update={"engine": ENGINE})
+    plan = solve(with_costs(profile, given()))
+    assert (plan.made_from.engine, plan.made_from.solver) == (ENGINE, "chain")
+    assert plan.made_from.costs_from.source == "a paper"

@@ -94,9 +94,23 @@ def test_every_machine_has_a_source_and_sensible_constants(name):
     assert data_sheet(name.lower().replace(" ", "-")) is sheet
 
 
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("AMD Instinct MI300X", "MI300X"),
+    ],
+)
+def test_a_machine_is_known_by_what_its_driver_calls_it(driver, name):
+    assert data_sheet(driver) is DATA_SHEETS[name]
+
+
 def test_an_unknown_machine_is_named():
-    with pytest.raises(PlannerError, match="gpu: got 'abacus', expected one of H100"):
-        data_sheet("abacus")
+    for name in ("abacus", "NVIDIA RTX A1000", ""):
+        with pytest.raises(PlannerError, match=f"gpu: got '{name}', expected one of H100"):
+            data_sheet(name)
 
 
 @pytest.mark.parametrize(("first", "exponent"), [(0.5, 1.0), (0.634, 0.463), (0.9, 3.0)])
