@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,26 +59,16 @@ class MachineWishes:
         Raises PlannerError for a machine that is not known, click.UsageError for one that is
         described by half.
         """
-        from ..estimates.data_sheets import DataSheet, data_sheet
+        from ..estimates.data_sheets import NAMELESS, data_sheet
         from ..estimates.roofline import Roofline
 
-        if self.gpu is not None:
-            sheet = data_sheet(self.gpu)
-        elif self.tflops is None or self.gb_per_s is None:
+        if not self.is_told:
             raise click.UsageError("name a --gpu, or describe one with --tflops and --gb-per-s")
-        else:
-            sheet = DataSheet("a machine", {"bfloat16": self.tflops}, self.gb_per_s, 0.0, "as told")
+        sheet = data_sheet(self.gpu) if self.gpu is not None else NAMELESS
         if sheet.is_core:
             sheet = sheet.times(self.threads or 1)
         elif self.threads is not None:
             raise click.UsageError("--threads are cores of --gpu CPU")
         dtype = self.dtype or sheet.dtype
-        return Roofline(
-            replace(
-                sheet,
-                tflops=sheet.tflops if self.tflops is None else {dtype: self.tflops},
-                gb_per_s=sheet.gb_per_s if self.gb_per_s is None else self.gb_per_s,
-                layer_ms=sheet.layer_ms if self.layer_ms is None else self.layer_ms,
-            ),
-            dtype,
-        )
+        numbers = {"tflops": self.tflops, "gb_per_s": self.gb_per_s, "layer_ms": self.layer_ms}
+        return Roofline(sheet.told(dtype, numbers), dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..documents.document import PlannerError
@@ -44,6 +45,23 @@ class DataSheet:
             )
         return self.tflops[dtype]
 
+    def told(self, dtype: str, numbers: Mapping[str, float | None]) -> DataSheet:
+        """The same but for the numbers, by field, that somebody says instead.
+
+        dtype  that `tflops` is said of
+        """
+        said = {field: number for field, number in numbers.items() if number is not None}
+        if not said:
+            return self
+        sheet = replace(self, source=f"{self.source}; as told: {', '.join(said)}")
+        if "tflops" in said:
+            sheet = replace(sheet, tflops={dtype: said["tflops"]})
+        return replace(
+            sheet,
+            gb_per_s=said.get("gb_per_s", self.gb_per_s),
+            layer_ms=said.get("layer_ms", self.layer_ms),
+        )
+
     def times(self, count: int) -> DataSheet:
         """So many of them, which share all work evenly and wait for nobody."""
         tflops = {dtype: count * peak for dtype, peak in self.tflops.items()}
@@ -59,8 +77,8 @@ def _gpu(
 
 
 DATA_SHEETS: dict[str, DataSheet] = dict([
-    _gpu("H100", 989.4, 67.0, 3350.0, "NVIDIA H100 Tensor Core GPU Datasheet, SXM"),
-    _gpu("H200", 989.4, 67.0, 4800.0, "NVIDIA H200 Tensor Core GPU Datasheet, SXM"),
+    _gpu("H100", 989.5, 67.0, 3350.0, "NVIDIA H100 Tensor Core GPU Datasheet, SXM"),
+    _gpu("H200", 989.5, 67.0, 4800.0, "NVIDIA H200 Tensor Core GPU Datasheet, SXM"),
     _gpu("A100", 312.0, 19.5, 2039.0, "NVIDIA A100 Tensor Core GPU Datasheet, 80 GB SXM"),
     _gpu("L40S", 362.05, 91.6, 864.0, "NVIDIA L40S GPU Datasheet"),
     _gpu("RTX 4090", 165.2, 82.6, 1008.0, "NVIDIA Ada GPU Architecture whitepaper, appendix A"),
@@ -80,6 +98,10 @@ DATA_SHEETS: dict[str, DataSheet] = dict([
 ])  # fmt: skip
 """By the names that `planner predict --gpu` takes.  Where a sheet gives a number with sparsity, it
 is halved.  CPU is one core and its share of the socket's memory."""
+
+
+NAMELESS = DataSheet("a machine", {"bfloat16": 0.0}, 0.0, 0.0, "no sheet")
+"""A machine of which all that it does is told."""
 
 
 def data_sheet(name: str) -> DataSheet:

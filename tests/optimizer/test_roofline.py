@@ -107,6 +107,14 @@ def test_a_machine_is_known_by_what_its_driver_calls_it(driver, name):
     assert data_sheet(driver) is DATA_SHEETS[name]
 
 
+def test_what_is_told_stands_for_the_sheets_number_and_is_named():
+    known = DATA_SHEETS["H100"]
+    assert known.told("bfloat16", {"tflops": None, "gb_per_s": None}) is known
+    told = known.told("bfloat16", {"tflops": 500.0, "gb_per_s": None, "layer_ms": 0.0})
+    assert (told.peak("bfloat16"), told.gb_per_s, told.layer_ms) == (500.0, known.gb_per_s, 0.0)
+    assert told.source == f"{known.source}; as told: tflops, layer_ms"
+
+
 def test_an_unknown_machine_is_named():
     for name in ("abacus", "NVIDIA RTX A1000", ""):
         with pytest.raises(PlannerError, match=f"gpu: got '{name}', expected one of H100"):
