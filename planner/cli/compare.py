@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import FILE
+from .options import FILE, costs_option, profile_with
 
 
 @click.command()
@@ -18,25 +18,31 @@ from .options import FILE
 )  # fmt: skip
 @click.option("--batch-size", type=int, default=1, show_default=True)
 @click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
+@costs_option
 def command(
-    plans: tuple[Path, ...], profile: Path, solver: str, batch_size: int, context: int | None
+    plans: tuple[Path, ...],
+    profile: Path,
+    solver: str,
+    batch_size: int,
+    context: int | None,
+    costs: Path | None,
 ) -> None:
     """Grade each PLAN by what PROFILE measured, beside the plan that solve chooses and none.
 
     All are graded alike: predictions that stand in the plans count for nothing.
     """
-    from ..documents.profile import Profile
     from ..plans.plan import Plan
 
     given = {str(path): Plan.load(path) for path in plans}
-    facts = Profile.load(profile)
+    facts = profile_with(profile, costs)
 
     from ..optimizer.choice import Question
     from ..optimizer.given import graded_beside
     from ..show.comparison_text import comparison
     from ..show.tables import printed, watched
+    from ..show.words import whose_times
 
     question = Question(solver=solver, batch_size=batch_size, context=context)
     with watched("plans") as status:
         standings = graded_beside(given, facts, question, doing=status.update)
-    click.echo(printed(comparison(standings, facts.engine)))
+    click.echo(printed(comparison(standings, whose_times(facts))))

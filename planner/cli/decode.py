@@ -70,6 +70,14 @@ def command(
             f"note: planned for {decision.sampling}, decoded at T={temperature:g}, where another "
             "plan may be faster; --follow finds the best of this one's settings"
         )
+    origin = decision.made_from
+    if origin is not None and origin.costs_from is not None:
+        options.say(
+            f"note: the plan's times are {origin.costs_from}; here steps take other times, and "
+            "another plan may be faster (planner profile measures, --follow notices)"
+        )
+    if origin is not None and origin.acceptance_from is not None:
+        options.say(f"note: the plan's acceptance is {origin.acceptance_from}")
     named = options.settings(NamedPair, plan=decision)
     if prompts is not None:
         ids = named.prompts(prompts, num_prompts)

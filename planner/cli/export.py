@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, Names, output_option, say
+from .options import FILE, Names, costs_option, output_option, profile_with, say
 
 if TYPE_CHECKING:
     from ..plans.plan import Plan
@@ -24,22 +24,30 @@ if TYPE_CHECKING:
     help="That the plan was made from (default: the one in the plan's folder, if it is there).",
 )  # fmt: skip
 @click.option("--draft", metavar="ID_OR_DIR", help="The name of the draft model for the engine.")
+@costs_option
 @output_option("settings")
 def command(
-    plan: Path, engine: str, profile: Path | None, draft: str | None, output: Path | None
+    plan: Path,
+    engine: str,
+    profile: Path | None,
+    draft: str | None,
+    costs: Path | None,
+    output: Path | None,
 ) -> None:
     """Write PLAN as an engine takes it: a file of its settings, or flags for its command line.
 
     A plan that the engine cannot carry out is planned anew for what it can, from the profile that
-    it was made from.
+    it was made from; where the times were not that profile's, from both, --profile and --costs.
     """
+    if costs is not None and profile is None:
+        raise click.UsageError("--costs are for the acceptance in a --profile; name both")
+
     from ..documents.document import write_atomically
-    from ..documents.profile import Profile
     from ..plans.plan import Plan
 
     decision = Plan.load(plan)
     source = profile or _profile_beside(decision, plan)
-    facts = None if source is None else Profile.load(source)
+    facts = None if source is None else profile_with(source, costs)
 
     from ..export import export
     from ..show.words import exported

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from ..documents.profile import Profile
     from ..plans.files import AnyDocument
 
 T = TypeVar("T")
@@ -102,6 +103,25 @@ threads_option = setting(
     "--threads", type=click.IntRange(1, max(os.cpu_count() or 1, 1)),
     help="CPU threads (default: torch's own).",
 )  # fmt: skip
+
+
+costs_option = click.option(
+    "--costs", type=FILE,
+    help="Times to plan with in the place of the profile's: a costs document, or another profile.",
+)  # fmt: skip
+
+
+def profile_with(path: Path, costs: Path | None) -> Profile:
+    """The profile at `path`; with the costs in another file, where one is named."""
+    from ..documents.profile import Profile
+
+    profile = Profile.load(path)
+    if costs is None:
+        return profile
+    from ..estimates.other_costs import with_costs
+    from ..plans.files import load_costs
+
+    return with_costs(profile, load_costs(costs))
 
 
 def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:

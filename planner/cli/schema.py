@@ -10,7 +10,7 @@ from .options import Names
 @click.command()
 @click.argument("document", type=Names("planner.plans.files", "DOCUMENTS"))
 def command(document: str) -> None:
-    """Print the JSON Schema of a profile, plan or report."""
+    """Print the JSON Schema of a document: what its file has to hold."""
     from ..plans.files import schema_json
 
     click.echo(schema_json(document), nl=False)

@@ -31,7 +31,7 @@ def command(
     batch_size: int | None,
     context: int | None,
 ) -> None:
-    """Show a PROFILE, PLAN, REPORT or CHECK, a head (.safetensors), or a speculation_profile.json.
+    """Show a PROFILE, PLAN, REPORT, CHECK or COSTS, a head, or a speculation_profile.json.
 
     Of a profile: what was measured, and with --plans which plans it allows.  Of a plan: what it
     does, what it was chosen from, and why it is the best.

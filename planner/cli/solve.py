@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, deliver, output_option, say
+from .options import FILE, costs_option, deliver, output_option, profile_with, say
 
 if TYPE_CHECKING:
     from ..plans.plan import Plan
@@ -30,6 +30,7 @@ TOO_WIDE = 1.5
 @click.option("--max-depth", type=int, help="Deepest tree, levels below the root.")
 @click.option("--batch-size", type=int, default=1, show_default=True)
 @click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
+@costs_option
 @output_option("plan")
 def command(
     profile: Path,
@@ -40,13 +41,17 @@ def command(
     max_depth: int | None,
     batch_size: int,
     context: int | None,
+    costs: Path | None,
     output: Path | None,
 ) -> None:
-    """Choose the fastest plan under the costs and acceptance measured in PROFILE."""
-    from ..documents.profile import Profile
+    """Choose the fastest plan under the costs and acceptance measured in PROFILE.
+
+    With --costs times are those of another machine, of an engine, or of a paper, and only the
+    acceptance is PROFILE's.  The plan says whose times it holds.
+    """
     from ..documents.surroundings import beside_words
 
-    facts = Profile.load(profile)
+    facts = profile_with(profile, costs)
 
     from ..optimizer import solve
     from ..show.tables import watched
@@ -67,6 +72,10 @@ def command(
         )
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))
+    if facts.costs_from:
+        say(f"note: times are {facts.costs_from}")
+    if facts.acceptance_from:
+        say(f"note: acceptance is {facts.acceptance_from}")
     if any(each.is_disturbed for each in facts.surroundings):
         say(f"note: {beside_words(facts.surroundings)}")
     low, high = _range(plan)

@@ -13,7 +13,9 @@ class ModelInfo(Part):
     """One language model: its name and shape."""
 
     name: str
-    fingerprint: str = Field(description="SHA-256 over shape and sampled weights")
+    fingerprint: str = Field(
+        description="SHA-256 over shape and sampled weights; empty: nobody read the weights"
+    )
     num_parameters: int = Field(ge=0)
     vocab_size: Count
     max_positions: Count
@@ -36,6 +38,19 @@ class Machine(Part):
     python: str
     torch: str
     transformers: str
+
+
+class CostsOrigin(Part):
+    """The source of times that were not measured beside the acceptance that they stand with."""
+
+    source: str = Field(min_length=1, description="whose times these are, in a sentence")
+    predicted: bool = Field(
+        default=False, description="computed from what a machine could do at best, not measured"
+    )
+    sha256: str = Field(description="of the document that they were read from")
+
+    def __str__(self) -> str:
+        return f"{'predicted, not measured' if self.predicted else 'given'}: {self.source}"
 
 
 class Execution(Part):

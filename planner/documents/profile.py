@@ -29,7 +29,7 @@ from .arrays import (
 from .document import Count, Document, Part, PlannerError, Probability, write_atomically
 from .engine import EngineFacts
 from .head_card import HeadFile
-from .origin import Execution, Machine, ModelInfo
+from .origin import CostsOrigin, Execution, Machine, ModelInfo
 from .sampling import Sampling
 from .surroundings import Surroundings
 from .times import Costs
@@ -249,10 +249,16 @@ class Profile(Document):
         default=None, description="whose times these are; null: of the runtime's own passes"
     )
     costs: list[Costs] = Field(min_length=1)
+    costs_from: CostsOrigin | None = Field(
+        default=None, description="where the costs were not measured beside the acceptance"
+    )
     surroundings: list[Surroundings] = Field(
         default_factory=list, description="by piece of the costs, where somebody looked"
     )
     acceptance: list[Acceptance] = Field(min_length=1)
+    acceptance_from: str | None = Field(
+        default=None, description="by what law acceptance was assumed, where nobody measured it"
+    )
     optimal: list[OptimalAcceptance] = Field(default_factory=list)
     replays: list[Replay] = Field(default_factory=list)
     arrays: ArrayFile | None = None

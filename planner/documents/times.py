@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .document import Count, Milliseconds, Part
+from .document import Count, Part
 from .sampling import Sampling
+
+TimeOrZero = Annotated[float, Field(ge=0)]
 
 
 class Curve(Part):
     """Times over a grid of counts, as measured: real curves are not monotone.
 
-    Per entry the median of `repeats` interleaved repetitions, or more, and its quartiles.
+    Per entry the median of `repeats` interleaved repetitions, or more, and its quartiles; 0 for
+    what a given overhead leaves out, never for a pass.
     """
 
     counts: list[Count] = Field(min_length=1)
-    median_ms: list[Milliseconds]
-    low_ms: list[Milliseconds] = Field(description="25th percentile")
-    high_ms: list[Milliseconds] = Field(description="75th percentile")
+    median_ms: list[TimeOrZero]
+    low_ms: list[TimeOrZero] = Field(description="25th percentile")
+    high_ms: list[TimeOrZero] = Field(description="75th percentile")
     repeats: Count
 
     @model_validator(mode="after")
@@ -47,6 +51,11 @@ class GrowingTimes(Part):
         description="deciding, acceptance walk of the verifier named first, cache keeping, by "
         "num_nodes"
     )
+
+    @model_validator(mode="after")
+    def _passes_take_time(self) -> Self:
+        _check_passes(self, ("draft_root", "draft"))
+        return self
 
 
 class Costs(Part):
@@ -92,3 +101,14 @@ class Costs(Part):
     )
     target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
     draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
+
+    @model_validator(mode="after")
+    def _passes_take_time(self) -> Self:
+        _check_passes(self, ("verify", "draft_root", "draft", "target_step", "draft_step"))
+        return self
+
+
+def _check_passes(times: Costs | GrowingTimes, names: Iterable[str]) -> None:
+    for name in names:
+        if min(getattr(times, name).low_ms) == 0:
+            raise ValueError(f"{name}.low_ms above 0: every pass takes time")

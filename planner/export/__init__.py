@@ -98,7 +98,7 @@ def export(
     if profile and made_from and profile.fingerprint() != made_from.profile_sha256:
         raise PlannerError(
             "profile: got another one than the plan was made from (by its SHA-256); solve again "
-            "with it, or give the other"
+            f"with it, or give the other{' and its --costs' if made_from.costs_from else ''}"
         )
     return ENGINES[engine].export(Task(engine, plan, profile, draft))
 

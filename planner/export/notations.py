@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -63,6 +66,33 @@ def ranges(schedule: Schedule) -> list[tuple[int, int, int]]:
             found.append((first, size, num_tokens))
         first = size + 1
     return found
+
+
+def is_file(words: str) -> bool:
+    """Do these words name a file that is there?"""
+    try:
+        return Path(words).is_file()
+    except (OSError, ValueError):  # no name of a file: too long, a zero byte
+        return False
+
+
+def unassigned(text: str) -> str:
+    """A list without the name that it is assigned to, as in Medusa's and EAGLE's files."""
+    return re.sub(r"\A[\w.]+\s*=\s*(?=\[)", "", text.strip())
+
+
+def literal(text: str, where: str) -> Any:
+    """JSON, or Python's notation of the same.  Raises PlannerError naming `where`."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        fault = f"{error.msg} at line {error.lineno}, column {error.colno}"
+    except (RecursionError, ValueError):
+        raise PlannerError(f"{where}: is nested too deeply, or no number") from None
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
+        raise PlannerError(f"{where}: not valid JSON: {fault}") from None
 
 
 def rank_paths(tree: Tree) -> list[tuple[int, ...]]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..documents.document import PlannerError, read_text
 from ..documents.sampling import Sampling
 from ..policies import Drafting
+from .notations import is_file, literal, unassigned
 
 MOST_TOKENS = 1000
 """Drafted by one step; a larger number is taken for a mistake."""
@@ -146,7 +144,7 @@ def setting(engine: str, words: str, sampling: Sampling, batch_size: int = 1) ->
     Raises PlannerError for what is neither a file nor a setting.
     """
     where, text = f"setting of {engine}", words
-    if _is_file(words):
+    if is_file(words):
         where, text = words, read_text(words, "a setting")
     elif not re.search(r"[\s{\[=]|^-", words.strip()):
         raise PlannerError(
@@ -158,19 +156,12 @@ def setting(engine: str, words: str, sampling: Sampling, batch_size: int = 1) ->
     return Setting(engine, content, sampling, batch_size)
 
 
-def _is_file(words: str) -> bool:
-    try:
-        return Path(words).is_file()
-    except (OSError, ValueError):  # no name of a file: too long, a zero byte
-        return False
-
-
 def _parsed(text: str, where: str) -> Any:
     """JSON, Python's notation of the same, flags, or YAML: a mapping or a list."""
     text = text.strip()
-    listed = re.sub(r"\A[\w.]+\s*=\s*(?=\[)", "", text)  # as in Medusa's and EAGLE's files
+    listed = unassigned(text)
     if listed.startswith(("{", "[", "(")):
-        content = _literal(listed, where)
+        content = literal(listed, where)
     elif re.search(r"(\A|\s)--?[A-Za-z]", text):
         content = _flags(text, where)
     else:
@@ -178,19 +169,6 @@ def _parsed(text: str, where: str) -> Any:
     if not isinstance(content, Mapping | list):
         raise PlannerError(f"{where}: got {text!r:.60}, expected JSON, YAML or flags")
     return content
-
-
-def _literal(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        fault = f"{error.msg} at line {error.lineno}, column {error.colno}"
-    except (RecursionError, ValueError):
-        raise PlannerError(f"{where}: is nested too deeply, or no number") from None
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
-        raise PlannerError(f"{where}: not valid JSON: {fault}") from None
 
 
 def _flags(text: str, where: str) -> dict[str, Any]:
@@ -226,7 +204,7 @@ def _flat(content: Mapping[Any, Any], where: str) -> dict[str, Any]:
     named = {name.removeprefix(f"{SECTION}."): value for name, value in named.items()}
     inner = named.pop(SECTION, None)
     if isinstance(inner, str):
-        inner = _literal(inner, where)
+        inner = literal(inner, where)
     if inner is not None and not isinstance(inner, Mapping):
         raise PlannerError(f"{where}: {SECTION}: got {inner!r:.40}, expected settings by name")
     return named if inner is None else named | _flat(inner, where)

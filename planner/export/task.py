@@ -83,9 +83,11 @@ class Task:
 
     @property
     def timed_program(self) -> str:
-        """The engine whose times these are, or "this runtime"."""
+        """The engine whose times these are, the source of given ones, or "this runtime"."""
         source = self.profile or self.plan.made_from
-        return source.engine.name if source and source.engine else "this runtime"
+        if source and source.engine:
+            return source.engine.name
+        return source.costs_from.source if source and source.costs_from else "this runtime"
 
     @property
     def draft_model(self) -> str | None:

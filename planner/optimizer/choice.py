@@ -20,7 +20,7 @@ from ..documents.engine import EngineFacts
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
-from ..estimates.evidence import recorded
+from ..estimates.evidence import Evidence, recorded
 from ..estimates.step_costs import StepCosts, step_costs
 from ..plans.plan import MadeFrom, Plan
 from ..policies import TreeDrafting
@@ -121,6 +121,8 @@ def answer(
             target=profile.target,
             draft=profile.draft,
             engine=profile.engine,
+            costs_from=profile.costs_from,
+            acceptance_from=profile.acceptance_from,
             solver=best.solver,
             batch_size=question.batch_size,
             context=ranking.costs.context,
@@ -152,7 +154,7 @@ def ranked_by_verifier(
         for grows in (False, True)
     )
     rankings = []
-    for entry in _entries(profile, sampling, question.verifier):
+    for entry in entries(profile, sampling, question.verifier):
         ranking = _of_fixed(
             profile,
             entry,
@@ -185,14 +187,8 @@ def _of_fixed(
     made again with the law that holds inside the best tree so far.
     """
     verifier = entry.verifier
-    costs = step_costs(
-        profile,
-        verifier=verifier_at(verifier, entry.sampling).name,
-        batch_size=question.batch_size,
-        context=question.context,
-        sampling=entry.sampling,
-    )
-    limits, evidence = _limits(costs, question), recorded(profile, entry)
+    evidence, costs = measured(profile, entry, question)
+    limits = _limits(costs, question)
     doing(f"fixed trees, {verifier}")
     graded_as = partial(grade, evidence=evidence, costs=costs, verifier=verifier)
     lone = Tree([-1])
@@ -215,6 +211,18 @@ def _of_fixed(
             break
         law = inside
     return Ranking(verifier, evidence, costs, limits, list(graded.values()))
+
+
+def measured(profile: Profile, entry: Acceptance, question: Question) -> tuple[Evidence, StepCosts]:
+    """All that was recorded of an entry's verifier, and its times where the question is put."""
+    costs = step_costs(
+        profile,
+        verifier=verifier_at(entry.verifier, entry.sampling).name,
+        batch_size=question.batch_size,
+        context=question.context,
+        sampling=entry.sampling,
+    )
+    return recorded(profile, entry), costs
 
 
 def _with_grown(
@@ -296,7 +304,7 @@ def _named(group: str) -> dict[str, Solver]:
     return {name: each for name, each in SOLVERS.items() if each.by_default and GROUPS[group](each)}
 
 
-def _entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Acceptance]:
+def entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Acceptance]:
     """The acceptance entries to plan from: one per verifier."""
     known = {
         entry.verifier: entry

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from ..documents.document import PlannerError, read_json
+from ..documents.given_costs import GivenCosts
 from ..documents.profile import Profile
 from .check import Check
 from .plan import Plan
 from .report import Report
 
-AnyDocument = Profile | Plan | Report | Check
+AnyDocument = Profile | Plan | Report | Check | GivenCosts
 
-DOCUMENTS: dict[str, type[Profile] | type[Plan] | type[Report] | type[Check]] = {
+DOCUMENTS: dict[str, type[Profile] | type[Plan] | type[Report] | type[Check] | type[GivenCosts]] = {
     "profile": Profile,
     "plan": Plan,
     "report": Report,
     "check": Check,
+    "costs": GivenCosts,
 }
 
 
@@ -38,6 +40,17 @@ def load(path: str | Path) -> AnyDocument:
     if not isinstance(name, str) or name not in DOCUMENTS:
         raise PlannerError(f"{path}: format: got {name!r}, expected one of {known}")
     return DOCUMENTS[name].load(path)
+
+
+def load_costs(path: str | Path) -> GivenCosts | Profile:
+    """The costs in a file: given ones, or a profile's.  Raises PlannerError as `load` does."""
+    document = load(path)
+    if isinstance(document, GivenCosts | Profile):
+        return document
+    raise PlannerError(
+        f"{path}: format: got {document.format!r}, expected costs, or a profile, which holds some "
+        "(planner schema costs says what to write)"
+    )
 
 
 def save(document: AnyDocument, path: str | Path) -> None:

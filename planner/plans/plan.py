@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from ..documents.document import Document, Part, PlannerError
 from ..documents.engine import EngineFacts
 from ..documents.estimate import Estimate
-from ..documents.origin import Execution, Machine, ModelInfo
+from ..documents.origin import CostsOrigin, Execution, Machine, ModelInfo
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
 from ..policies import Drafting, Policy, TreeDrafting
@@ -72,13 +72,19 @@ class MadeFrom(Part):
     """The origin of the plan, and the conditions under which its prediction holds."""
 
     created: str
-    profile_sha256: str
+    profile_sha256: str = Field(description="of the profile, other costs in it if they were given")
     machine: Machine
     execution: Execution
     target: ModelInfo
     draft: ModelInfo
     engine: EngineFacts | None = Field(
         default=None, description="that carries the plan out, if it is not the runtime"
+    )
+    costs_from: CostsOrigin | None = Field(
+        default=None, description="whose times were planned with, if not the profile's own"
+    )
+    acceptance_from: str | None = Field(
+        default=None, description="by what law acceptance was assumed, where nobody measured it"
     )
     solver: str
     batch_size: int = Field(ge=1)

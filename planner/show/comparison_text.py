@@ -1,29 +1,47 @@
-"""The text on given plans beside what would be chosen: a table and a sentence on each."""
+"""The text on given plans beside what would be chosen, and on given shapes: tables, sentences."""
 
 from __future__ import annotations
 
-from ..documents.engine import EngineFacts
 from ..optimizer.given import Standing
+from ..optimizer.shapes import Shapes
 from .ranking_text import change, verdict
 from .tables import Shown, table
-from .words import engine_words
 
 CHOSEN = "what solve would choose"
 ALONE = "not to speculate"
-OWN_TIMES = "of this runtime; an engine's differ (planner profile --engine measures them)"
 
 
-def comparison(standings: list[Standing], engine: EngineFacts | None = None) -> list[Shown]:
+def comparison(standings: list[Standing], whose_times: str) -> list[Shown]:
     """All of them, the fastest first, and how good each given one is.
 
-    engine  whose times they are graded by; None: this runtime's
+    whose_times  they are graded by, in words
     """
     headings = ["plan", "what it drafts", "verifier", "tokens per step", "step, ms", "speedup"]
     rows = table("", headings, map(_row, standings), num_left=3)
     best = standings[0]
     lines = [_sentence(each, best) for each in standings if each.name is not None]
-    whose = f"of {engine_words(engine)}" if engine else OWN_TIMES
-    return [rows, "\n".join([*lines, f"Times are those {whose}."])]
+    return [rows, "\n".join([*lines, f"Times are {whose_times}."])]
+
+
+def shape_table(shapes: Shapes) -> list[Shown]:
+    """A row for each tree under each verifier; what could not be graded, a line each."""
+    headings = ["tree", "verifier", "nodes", "depth", "tokens per step", "step, ms", "speedup"]
+    rows = [
+        [
+            name,
+            one.verifier,
+            f"{one.num_nodes:.0f}",
+            f"{one.depth:.0f}",
+            str(one.tokens_per_step),
+            f"{one.step_ms.value:.2f}",
+            str(one.speedup),
+        ]
+        for name, one in shapes.graded
+    ]
+    parts: list[Shown] = [table(str(shapes.sampling), headings, rows, num_left=2)]
+    if shapes.refused:
+        parts.append("\n".join(f"not graded: {each}" for each in shapes.refused))
+    return parts
 
 
 def name_of(standing: Standing) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..documents.counted import counted
+from ..documents.given_costs import GivenCosts
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
 from ..documents.speculation_profile import SpeculationProfile
@@ -20,7 +21,7 @@ from .ranking_text import ranking
 from .report_text import show_report
 from .tables import Shown, named, printed, shares_table, table
 from .times_text import show_times
-from .words import engine_words, model_words, summary
+from .words import engine_words, model_words, not_measured, summary
 
 Showable = AnyDocument | HeadCard | SpeculationProfile
 
@@ -40,9 +41,10 @@ def show_profile(profile: Profile) -> list[Shown]:
         "machine": f"{place}, {counted(machine.num_threads, 'thread')}, {machine.platform}",
         "run as": f"{execution.dtype}, attention {execution.attention}",
         "times of": engine_words(profile.engine),
+        **not_measured(profile),
         "beside": beside_words(profile.surroundings),
     }
-    return [named(lines, 9), *map(show_times, profile.costs)]
+    return [named(lines, 12 if profile.acceptance_from else 9), *map(show_times, profile.costs)]
 
 
 def show_plan(plan: Plan) -> list[Shown]:
@@ -65,10 +67,11 @@ def show_plan(plan: Plan) -> list[Shown]:
         lines["target"] = model_words(origin.target)
         lines["draft"] = model_words(origin.draft)
         lines["served by"] = engine_words(origin.engine)
+        lines |= not_measured(origin)
+        place = "" if origin.costs_from else f", {origin.machine.gpu or origin.machine.cpu}"
         lines["made for"] = (
-            f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}, "
-            f"{origin.machine.gpu or origin.machine.cpu}; best of {origin.num_candidates} "
-            "candidates"
+            f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}"
+            f"{place}; best of {origin.num_candidates} candidates"
         )
     parts = [named(lines, 11), *ranking(plan), *_settings(plan)]
     if not plan.grows:
@@ -134,6 +137,12 @@ def _tree_lines(plan: Plan) -> Iterator[str]:
         stack.extend((child, deeper) for child in reversed(tree.children[node]))
 
 
+def show_costs(given: GivenCosts) -> list[Shown]:
+    """Whose times these are, and the times, as those of a profile look."""
+    times = [show_times(each.costs(["any verifier"])) for each in given.costs]
+    return [named({"times of": str(given.origin)}, 11), *times]
+
+
 def show_speculation_profile(rates: SpeculationProfile) -> list[Shown]:
     """Acceptance by position, and the tokens of a step if every step drafts so far."""
     marginal = rates.marginal_accept_rates
@@ -162,5 +171,6 @@ DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {
     Report: show_report,
     HeadCard: show_head,
     Check: show_check,
+    GivenCosts: show_costs,
     SpeculationProfile: show_speculation_profile,
 }

@@ -107,13 +107,13 @@ def _differences(report: Report) -> str:
     origin = report.plan.made_from
     if origin is None or report.plan.predicted is None:
         return ""
-    then, now = origin.machine, report.machine
+    then, now, given = origin.machine, report.machine, origin.costs_from
     pairs = [
-        (then.gpu or then.cpu, now.gpu or now.cpu),
+        (f"times {given}" if given else then.gpu or then.cpu, now.gpu or now.cpu),
         (origin.execution.dtype, report.execution.dtype),
         (f"attention {origin.execution.attention}", f"attention {report.execution.attention}"),
     ]
-    if (then.device, now.device) == ("cpu", "cpu"):
+    if given is None and (then.device, now.device) == ("cpu", "cpu"):
         pairs.append((counted(then.num_threads, "thread"), counted(now.num_threads, "thread")))
     first = min(each.num_prompt_tokens for each in report.continuations)
     last = max(each.num_prompt_tokens + len(each.tokens) for each in report.continuations)
@@ -138,4 +138,7 @@ def _pace(report: Report) -> str:
     if baseline is not None:
         alone = baseline.ms_per_token / predicted.autoregressive_ms.value
         words += f", the target alone {alone:.2f} times"
+    origin = report.plan.made_from
+    if origin is not None and origin.costs_from is not None:
+        return f"{words}; the predicted times are not this machine's"
     return f"{words}; if nothing else runs on this machine, profile again"

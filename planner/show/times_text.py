@@ -75,7 +75,10 @@ def _by_policy(costs: Costs) -> Shown:
 
 def _words(curve: Curve, count: int) -> str:
     """The time at a count; nothing where it was not measured."""
-    return f"{curve.low_ms[curve.counts.index(count)]:.3g}" if count in curve.counts else ""
+    if count not in curve.counts:
+        return ""
+    ms = curve.low_ms[curve.counts.index(count)]
+    return f"{ms:.3g}" if ms < 1000 else f"{ms:.0f}"
 
 
 def _shown_counts(costs: Costs) -> list[int]:
@@ -85,7 +88,10 @@ def _shown_counts(costs: Costs) -> list[int]:
     if len(sizes) <= MOST_ROWS:
         return sorted({*sizes, *costs.draft.counts})
     few = min(costs.overhead.values(), key=lambda curve: len(curve.counts))
-    return sorted({1, *costs.draft.counts, *few.counts[:MOST_ROWS], sizes[-1]})
+    widths = costs.draft.counts
+    if len(widths) > MOST_ROWS:  # predicted ones cost nothing
+        widths = [width for width in widths if width.bit_count() == 1]
+    return sorted({1, *widths, *few.counts[:MOST_ROWS], sizes[-1]})
 
 
 def _unsteady(costs: Costs) -> Iterator[str]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..documents.engine import EngineFacts
 from ..documents.origin import ModelInfo
-from ..plans.plan import Plan
+from ..documents.profile import Profile
+from ..plans.plan import MadeFrom, Plan
 
 
 def model_words(info: ModelInfo) -> str:
@@ -22,6 +23,22 @@ def engine_words(facts: EngineFacts | None) -> str:
     if facts is None:
         return ""
     return f"{facts.name} {facts.version}, {facts.target} and {facts.draft}"
+
+
+OWN_TIMES = "those of this runtime; an engine's differ (planner profile --engine measures them)"
+
+
+def whose_times(profile: Profile) -> str:
+    """The end of a sentence about the times that a profile holds."""
+    if profile.costs_from is not None:
+        return str(profile.costs_from)
+    return f"those of {engine_words(profile.engine)}" if profile.engine else OWN_TIMES
+
+
+def not_measured(holder: Profile | MadeFrom) -> dict[str, str]:
+    """The times and the acceptance that were given, predicted or assumed: whence they are."""
+    origins = {"times of": holder.costs_from, "acceptance": holder.acceptance_from}
+    return {what: str(origin) for what, origin in origins.items() if origin}
 
 
 def summary(plan: Plan) -> str:
@@ -56,7 +73,9 @@ def exported(own: Plan, theirs: Plan | None, engine: str, notes: Sequence[str]) 
     if theirs is not None:
         lines += [f"{engine}: {summary(theirs)}", _loss(own, theirs)]
         origin = own.made_from
-        if theirs.predicted is not None and not (origin and origin.engine):
+        if theirs.predicted is not None and origin and origin.costs_from:
+            lines.append(f"note: predicted with times {origin.costs_from}")
+        elif theirs.predicted is not None and not (origin and origin.engine):
             lines.append(f"note: predicted with times of this runtime; those of {engine} differ")
     return [*lines, *(f"note: {note}" for note in notes)]
 

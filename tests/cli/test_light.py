@@ -16,6 +16,7 @@ from planner.cli.extras import DISTRIBUTION, EXTRAS
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "notebooks" / "data" / "as-it-is"
+MODELS = ROOT / "runtime" / "embedded"
 HEAVY = ("torch", "transformers", "tokenizers", "cvxpy", "matplotlib")
 BLOCKED = """
 import sys
@@ -78,7 +79,8 @@ def test_public_names_are_imported_when_they_are_asked_for():
 
 def test_solve_show_and_export_need_no_extra(tmp_path):
     """From a recorded profile to a plan and to an engine's settings, all extras missing."""
-    profile, plan, told = DATA / "profile.json", tmp_path / "plan.json", tmp_path / "told.json"
+    profile, costs = DATA / "profile.json", tmp_path / "costs.json"
+    plan, told = tmp_path / "plan.json", tmp_path / "told.json"
     solve = ["solve", profile, "--solver", "sequoia", "--verifier", "rrs", "-o", plan]
     for arguments in (
         solve,
@@ -90,6 +92,19 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
         ["import", "--from", "vllm", '{"num_speculative_tokens": 3}', "-o", told],
         ["import", "--help"],
         ["compare", told, "--profile", profile, "--solver", "chain"],
+        ["grade", profile, "2x2", "2^2"],
+        [
+            "predict",
+            "--gpu",
+            "H100",
+            "--target",
+            MODELS / "target",
+            "--draft",
+            MODELS / "draft",
+            "-o",
+            costs,
+        ],
+        [*solve, "--costs", costs],
     ):
         result = planner(arguments, without=HEAVY)
         assert result.returncode == 0, (arguments, result.stderr)

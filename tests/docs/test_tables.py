@@ -55,8 +55,9 @@ def test_every_document_stands_on_its_page():
         "profile",
         "report",
         "check",
+        "costs",
     ]
-    assert set(DOCUMENTS) == {"plan", "profile", "report", "check"}
+    assert set(DOCUMENTS) == {"plan", "profile", "report", "check", "costs"}
 
 
 def terms() -> list[str]:

@@ -141,4 +141,24 @@ def report_content() -> dict[str, Any]:
     }
 
 
-CONTENTS = {"profile": profile_content, "plan": plan_content, "report": report_content}
+def costs_content() -> dict[str, Any]:
+    return {
+        "format": "costs",
+        "version": 1,
+        "source": "a paper",
+        "costs": [
+            {
+                "context": 32,
+                "verify": {"counts": [1, 4, 8], "ms": [10.0, 13.0, 14.0]},
+                "draft": {"counts": [1, 4], "ms": [1.0, 1.6]},
+            }
+        ],
+    }
+
+
+CONTENTS = {
+    "profile": profile_content,
+    "plan": plan_content,
+    "report": report_content,
+    "costs": costs_content,
+}

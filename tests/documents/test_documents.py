@@ -231,6 +231,8 @@ def test_a_chain_may_end_early_with_every_verifier(verifier, tmp_path):
          "costs.0.verify.median_ms.1: got nan"),
         (lambda c: c["costs"][0]["draft"]["low_ms"].__setitem__(2, -0.1),
          "costs.0.draft.low_ms.2: got -0.1"),
+        (lambda c: c["costs"][0]["draft"]["low_ms"].__setitem__(2, 0.0),
+         "expected draft.low_ms above 0: every pass takes time"),
         (lambda c: c["costs"][0]["verify"]["counts"].reverse(), "strictly increasing"),
         (lambda c: c["costs"][0]["draft"]["high_ms"].__setitem__(2, 0.01),
          "low_ms <= median_ms <= high_ms"),

@@ -1,0 +1,66 @@
+"""A profile's acceptance together with costs from elsewhere."""
+
+from __future__ import annotations
+
+from ..documents.document import PlannerError
+from ..documents.given_costs import GivenCosts
+from ..documents.origin import CostsOrigin
+from ..documents.profile import Profile
+from ..documents.times import Costs
+from ..verifiers import VERIFIERS, verifier_at
+
+
+def with_costs(profile: Profile, other: GivenCosts | Profile) -> Profile:
+    """The profile as if its own costs had never been measured, and these had.
+
+    other  given costs, or a profile, whose machine and engine then stand for the first one's
+
+    Acceptance, recorded trees and models stay what they are.  A verifier that was not timed there
+    is left out; so is a trained head, as nothing is known of its time.  Raises PlannerError where
+    no verifier is left.
+    """
+    if isinstance(other, GivenCosts):
+        costs = [each.costs(VERIFIERS) for each in other.costs]
+        changes = {"surroundings": [], "costs_from": other.origin}
+    else:
+        costs = other.costs
+        changes = {
+            "machine": other.machine,
+            "engine": other.engine,
+            "surroundings": other.surroundings,
+            "costs_from": other.costs_from or _origin(other),
+        }
+    timed = set.intersection(*(set(each.overhead) for each in costs))
+    acceptance = [
+        entry
+        for entry in profile.acceptance
+        if entry.verifier in VERIFIERS and verifier_at(entry.verifier, entry.sampling).name in timed
+    ]
+    if not acceptance:
+        there = dict.fromkeys(entry.verifier for entry in profile.acceptance)
+        raise PlannerError(
+            f"costs: hold times under {', '.join(sorted(timed))}, but the profile the acceptance "
+            f"of {', '.join(there)}; profile one of these here, or time one there"
+        )
+    replays = [
+        each
+        if each.head is None or _have_scored(costs, each.head.sha256)
+        else each.model_copy(update={"head": None})
+        for each in profile.replays
+    ]
+    changes |= {"costs": costs, "acceptance": acceptance, "replays": replays}
+    return profile.model_copy(update=changes)
+
+
+def _origin(profile: Profile) -> CostsOrigin:
+    """The words for a profile's own times."""
+    machine, served = profile.machine, f" by {profile.engine.name}" if profile.engine else ""
+    return CostsOrigin(
+        source=f"profile of {profile.target.name} and {profile.draft.name} on "
+        f"{machine.gpu or machine.cpu}, {profile.execution.dtype}{served}",
+        sha256=profile.fingerprint(),
+    )
+
+
+def _have_scored(costs: list[Costs], head: str) -> bool:
+    return all(head in each.scored for each in costs)

@@ -1,0 +1,74 @@
+"""The page on costs from elsewhere: its commands print what it shows, its numbers are derived."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import numpy as np
+from click.testing import CliRunner
+
+from planner.cli import main
+from planner.documents.given_costs import GivenCosts
+from planner.estimates.data_sheets import DATA_SHEETS
+
+from .reading import ROOT, fenced
+
+PAGE = (ROOT / "docs" / "elsewhere.md").read_text()
+SHOWN = [
+    part.partition("\n")
+    for language, content in fenced(PAGE)
+    if language == "console"
+    for part in content.split("$ planner ")[1:]
+]
+COSTS = ROOT / "docs" / "costs" / "sequoia-l40-offloaded.json"
+TABLE_5 = np.array([
+    [12.18, 9.96, 22], [10.12, 8.26, 23], [9.83, 8.14, 18], [9.05, 7.39, 19], [10.46, 8.78, 17],
+    [9.58, 8.03, 18],
+])  # fmt: skip
+"""Sequoia's trees of 768 nodes, by row: tokens per step, speedup, levels with the root's."""
+SPECINFER = np.array([
+    [8.66, 6.46], [6.93, 5.20], [7.36, 5.50], [6.18, 4.64], [7.87, 5.91], [6.24, 4.68],
+])  # fmt: skip
+"""16 chains of 48 tokens: tokens per step, speedup."""
+
+
+def test_commands_print_what_the_page_shows(tmp_path, monkeypatch):
+    """One after the other: later ones read what earlier ones wrote."""
+    for name in ("notebooks", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    assert {line.split()[0] for line, *_ in SHOWN} == {"solve", "grade", "predict", "compare"}
+    for line, _, output in SHOWN:
+        result = CliRunner().invoke(main, shlex.split(line))
+        assert result.exit_code == 0, result.output
+        assert [row.rstrip() for row in result.output.splitlines()] == output.splitlines(), line
+
+
+def test_every_machine_stands_on_the_page_and_in_the_help():
+    told = CliRunner().invoke(main, ["predict", "--help"]).output
+    for name in DATA_SHEETS:
+        assert re.search(rf"{name}\b", PAGE)
+        assert re.search(rf"{name}\b", " ".join(told.split()))
+
+
+def test_the_example_is_the_file_beside_the_page():
+    (block,) = [content for language, content in fenced(PAGE) if language == "json"]
+    assert json.loads(block) == json.loads(COSTS.read_text())
+
+
+def test_the_example_follows_from_what_the_paper_prints():
+    """Least squares of verify + levels * draft over the six steps of Table 5."""
+    (times,) = GivenCosts.load(COSTS).costs
+    alone, verify = times.verify.ms
+    draft = times.draft.ms[0]
+    tokens, speedup, printed_depth = TABLE_5.T
+    steps, levels = alone * tokens / speedup, printed_depth - 1
+    fit = np.linalg.lstsq(np.column_stack([np.ones(6), levels]), steps, rcond=None)[0]
+    assert [verify, draft] == [round(fit[0]), round(fit[1], 1)]
+    stated = [float(each) for each in re.findall(r"to\s+within\s+([\d.]+)\s+%", PAGE)][:2]
+    off = np.abs((verify + draft * levels) / steps - 1).max()
+    others = alone * SPECINFER[:, 0] / SPECINFER[:, 1]
+    off_others = np.abs((verify + draft * 48) / others - 1).max()
+    assert [np.ceil(1000 * off) / 10, np.ceil(1000 * off_others) / 10] == stated
