@@ -68,9 +68,9 @@ def command(
         save_png(FIGURES[type(result)](result), png)
         options.say(f"wrote {png}")
 
-    from ..show.document_text import render
+    from ..show.view import told
 
-    click.echo(render(result))
+    click.echo(told(result, output))
     for fault in result.faults:
         options.say(f"does not hold: {fault}")
     if result.faults:

@@ -62,7 +62,7 @@ def command(
 
     from runtime import decode_prompts
 
-    from ..show.document_text import render
+    from ..show.view import told
     from .models import NamedPair
 
     if temperature not in (None, decision.sampling.temperature):
@@ -93,7 +93,7 @@ def command(
         click.echo(prompt + (report.continuations[0].text or ""))
     if output is not None or prompt is None:
         options.deliver(report, output)
-    options.say(render(report))
+    options.say(told(report, output))
 
 
 def _progress(done: int, total: int) -> None:
