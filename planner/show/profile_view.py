@@ -29,7 +29,7 @@ def profile_view(
     temperature: float | None = None,
     plans: Question | None = None,
 ) -> list[Shown]:
-    """The advice and what belongs below it: in short of one sampling, the first unless a temperature is named.
+    """The advice and what belongs below it: in short of one sampling, by default the first.
 
     every  all that was measured, instead of what fits a screen
     plans  where plans are asked for too: see `outlook.planned`
