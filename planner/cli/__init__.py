@@ -15,8 +15,8 @@ from ..documents.version import VERSION
 from .extras import missing_package
 
 COMMANDS = (
-    "profile", "solve", "show", "decode", "check", "export", "import", "compare", "train-head",
-    "reproduce", "schema",
+    "profile", "solve", "show", "report", "decode", "check", "export", "import", "compare",
+    "train-head", "reproduce", "schema",
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class Landscape:
 
     @property
     def by_depth(self) -> dict[int, list[Candidate]]:
-        """Those of every depth."""
+        """All of every depth."""
         depths = sorted({each.tree.depth for each in self.candidates})
         return {d: [each for each in self.candidates if each.tree.depth == d] for d in depths}
 

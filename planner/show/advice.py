@@ -46,7 +46,7 @@ def advice_on(document: Any, path: Path) -> Advice | None:
 
 
 def plan_advice(plan: Plan, path: Path) -> Advice:
-    """What the plan decides and promises."""
+    """The plan's decision and its promise."""
     origin, predicted = plan.made_from, plan.predicted
     do = f"decode without a draft, at {plan.sampling}"
     if plan.speculates:
@@ -73,7 +73,7 @@ def plan_advice(plan: Plan, path: Path) -> Advice:
 
 
 def report_advice(report: Report, path: Path) -> Advice:
-    """What came of the plan, and whether it kept its promise."""
+    """The outcome of a plan, and whether it kept its promise."""
     plan, measured, baseline = report.plan, report.measured, report.baseline
     predicted = plan.predicted
     texts = counted(len(report.continuations), "prompt")
@@ -108,7 +108,7 @@ def report_advice(report: Report, path: Path) -> Advice:
 
 
 def check_advice(check: Check, path: Path) -> Advice:
-    """What the engine made of the plan, and which of the settings tried to serve with."""
+    """The outcome in an engine, and which of the settings tried to serve with."""
     run, best, faults = check.planned, check.best, check.faults
     name, predicted = check.engine.name, check.plan.predicted
     do = f"serve {name} with the plan's setting, {run.setting}"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from ..documents.estimate import Estimate
 
@@ -18,12 +19,15 @@ INK, TARGET, DRAFT, QUIET, PAPER = "#1b1b1b", "#1f6f8b", "#c8553d", "#8b969a", "
 MANY = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b08500", "#7a5195", "#8b969a")
 """Colours of lines beside one another (after Okabe and Ito), each with a mark of `MARKS`."""
 MARKS = "osD^vP<X"
+PAGE_WIDTH = 4.4
+"""Inches of a figure for a page, so that its words can be read where the page is a phone's."""
 TIP = "tip:"
 """What the ids of marks begin with that have words of their own in a picture on a page."""
 
 
 def plain(figure: Figure) -> Figure:
-    """`figure` without frames, its titles small and on the left, its scales quiet."""
+    """`figure` without frames, its titles small and on the left, its scales quiet, and its words as
+    they are: a dollar in a model's name begins no formula."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(QUIET)
@@ -33,6 +37,8 @@ def plain(figure: Figure) -> Figure:
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
         for label in (axes.xaxis.label, axes.yaxis.label):
             label.set(fontsize=8.5, color=INK)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from ..optimizer import solve
 from ..plans.check import Check
 from ..plans.plan import Plan
 from ..plans.report import Report
-from .drawing import DRAFT, INK, QUIET, TARGET, plain, tip
+from .drawing import DRAFT, INK, PAGE_WIDTH, QUIET, TARGET, plain, tip
 from .head_figure import head_figure
 from .profile_drawing import draw_accepted, draw_times
-from .speed_figure import MeasuredSpeed, draw_speed
+from .speed_figure import Outcome, draw_speed
 from .tree_figure import draw_tree, tree_figure
+from .words import percent
 
 
 def save_png(figure: Figure, path: str | Path) -> None:
@@ -94,29 +95,38 @@ def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
 def plan_figure(plan: Plan) -> Figure:
     """The tree of all steps, or what the trees of the steps will look like, beside what the plan
     was chosen from."""
-    weighed = bool(plan.made_from and plan.made_from.alternatives)
-    if not plan.grows and not weighed:
-        return tree_figure(plan)
+    if not plan.made_from or not plan.made_from.alternatives:
+        return steps_figure(plan) if plan.grows else tree_figure(plan)
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     figure.suptitle(f"{plan.drafting.words()}, {plan.verifier}, {plan.sampling}", fontsize=9.5)
-    if not plan.grows:
-        tree, speed = figure.subplots(1, 2, width_ratios=(1.2, 1))
-        draw_tree(tree, plan)
-        draw_speed(speed, plan)
-        return plain(figure)
+    *left, speed = figure.subplots(1, 3 if plan.grows else 2)
+    if plan.grows:
+        _draw_steps(left, plan)
+    else:
+        draw_tree(left[0], plan)
+    draw_speed(speed, plan)
+    return plain(figure)
+
+
+def steps_figure(plan: Plan) -> Figure:
+    """How large and how deep the trees of the steps will be, where they grow."""
+    figure = Figure(figsize=(PAGE_WIDTH, 2.8), layout="constrained")
+    _draw_steps(figure.subplots(1, 2, sharey=True), plan)
+    return plain(figure)
+
+
+def _draw_steps(both: Sequence[Axes], plan: Plan) -> None:
     steps = plan.predicted.steps if plan.predicted else None
-    nodes, depth, *speed = figure.subplots(1, 3 if weighed else 2)
     for axes, name, shares in zip(
-        (nodes, depth),
+        both,
         ("nodes verified", "levels drafted"),
         (steps.nodes, steps.depth) if steps else ((), ()),
         strict=True,
     ):
-        axes.bar(range(len(shares)), shares, color=TARGET)
+        for count, bar in enumerate(axes.bar(range(len(shares)), shares, color=TARGET)):
+            tip([bar], f"{count} {name}: {percent(shares[count])} of the steps")
         axes.set(xlabel=name, ylabel="share of the steps", xlim=(-0.5, None))
-    for axes in speed:
-        draw_speed(axes, plan)
-    return plain(figure)
+        axes.label_outer()
 
 
 def reports_figure(reports: dict[str, Report]) -> Figure:
@@ -128,23 +138,34 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
 
 
 def report_figure(report: Report) -> Figure:
-    """Predicted against measured; where decoding followed the machine and the text, also which
-    settings it took, and what it believed."""
-    reports = {report.target.name: report}
+    """Predicted against measured, beside what the plan was chosen from; where decoding followed the
+    machine and the text, which settings it took instead, and what it believed."""
+    if report.followed is not None:
+        return followed_figure(report)
+    if report.plan.predicted is None:
+        return reports_figure({report.target.name: report})
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    weighed, outcome = figure.subplots(1, 2, width_ratios=(1.2, 1))
+    draw_speed(weighed, report.plan, measured=speeds(report))
+    draw_outcome(outcome, report)
+    return plain(figure)
+
+
+def outcome_figure(report: Report) -> Figure:
+    """The picture of `draw_outcome` alone."""
+    figure = Figure(figsize=(PAGE_WIDTH, 2.4), layout="constrained")
+    draw_outcome(figure.subplots(), report)
+    return plain(figure)
+
+
+def followed_figure(report: Report) -> Figure:
+    """The promises; the setting of every step, and what was believed behind it."""
     steps = [each.followed for each in report.continuations if each.followed]
-    if not steps:
-        if report.plan.predicted is None:
-            return reports_figure(reports)
-        figure = Figure(figsize=(11, 3.6), layout="constrained")
-        weighed, outcome = figure.subplots(1, 2, width_ratios=(1.2, 1))
-        draw_speed(weighed, report.plan, measured=speeds(report))
-        draw_outcome(outcome, report)
-        return plain(figure)
     names = [each.words for each in report.plan.settings]
     figure = Figure(figsize=(10, 4.6 + 0.2 * len(names)), layout="constrained")
     rows: list[Any] = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
     drawn = figure.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
-    _kept_promises(drawn["tokens"], drawn["speed"], reports)
+    _kept_promises(drawn["tokens"], drawn["speed"], {report.target.name: report})
     drawn["speed"].set_yticks([])
     taken = [setting for each in steps for setting in each.settings]
     drawn["settings"].plot(taken, "|", color=DRAFT, ms=9, markeredgewidth=0.8)
@@ -184,7 +205,7 @@ def _kept_promises(tokens: Axes, speed: Axes, reports: dict[str, Report]) -> Non
 def check_figure(check: Check) -> Figure:
     """Speedup of every setting that an engine was tried with, the plan's promise as a bar."""
     tried = check.runs[1:]
-    figure = Figure(figsize=(6.4, 1.1 + 0.55 * len(tried)), layout="constrained")
+    figure = Figure(figsize=(PAGE_WIDTH, 1.1 + 0.55 * len(tried)), layout="constrained")
     axes = figure.subplots()
     predicted = check.plan.predicted
     for row, run in enumerate(tried):
@@ -249,7 +270,7 @@ def draw_outcome(axes: Axes, report: Report) -> None:
         words = [f"predicted {predicted.value:.2f}"] if predicted else []
         words += [] if measured is None else [f"measured {measured:.2f}"]
         axes.annotate(
-            ", ".join(words), (1, row), xytext=(0, 14), textcoords="offset points", fontsize=9
+            ", ".join(words), (1, row), xytext=(4, 12), textcoords="offset points", fontsize=9
         )
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
     axes.set_yticks([0, 1], ["tokens\nper step", "speedup"])
@@ -259,11 +280,11 @@ def draw_outcome(axes: Axes, report: Report) -> None:
     axes.set(xlabel="against decoding without drafts = 1")
 
 
-def speeds(report: Report) -> tuple[MeasuredSpeed, ...]:
+def speeds(report: Report) -> tuple[Outcome, ...]:
     """The measured speed of a run, where there was a baseline."""
     if report.baseline is None:
         return ()
-    return (MeasuredSpeed(report.target.name, report.baseline.speedup),)
+    return (Outcome(report.target.name, report.baseline.speedup),)
 
 
 def _outcomes(report: Report) -> list[tuple[Estimate | None, float | None]]:

@@ -1,4 +1,4 @@
-"""What would a chain bring, at first sight, by a profile that nothing was planned from yet?"""
+"""A first look at a profile that nothing was planned from yet: what would a chain bring?"""
 
 from __future__ import annotations
 

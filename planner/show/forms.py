@@ -1,4 +1,4 @@
-"""What is shown, in the form that is asked for: for a person, as JSON, or a table of it as CSV."""
+"""The forms that a document is shown in: text for a person, JSON, or a table as CSV."""
 
 from __future__ import annotations
 

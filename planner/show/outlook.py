@@ -71,7 +71,7 @@ def planned(
 
 
 def chosen(profile: Profile, plan: Plan | str | None) -> Iterator[Shown]:
-    """What a plan was chosen from, and why; one line where none could be made."""
+    """The choice of a plan: from what, and why; one line where none could be made."""
     if plan is None or isinstance(plan, str):
         yield from () if plan is None else (plan,)
         return

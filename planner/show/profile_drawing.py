@@ -1,4 +1,4 @@
-"""What a profile measured: times by size, and how often children are accepted."""
+"""The facts of a profile as pictures: times by size, and how often children are accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
-from .drawing import DRAFT, INK, MANY, MARKS, QUIET, TARGET, plain, spots
+from .drawing import DRAFT, INK, MANY, MARKS, PAGE_WIDTH, QUIET, TARGET, plain, spots
 
 LOOKS = {
     "verify": (TARGET, "verifying n nodes", "n (root included)"),
@@ -20,7 +20,7 @@ LOOKS = {
 
 def times_figure(profile: Profile) -> Figure:
     """Verifying and drafting, one above the other."""
-    figure = Figure(figsize=(5.4, 5.2), layout="constrained")
+    figure = Figure(figsize=(PAGE_WIDTH, 5.2), layout="constrained")
     verify, draft = figure.subplots(2, 1, height_ratios=(3, 2))
     draw_times(verify, profile, "verify")
     draw_times(draft, profile, "draft")
@@ -29,7 +29,7 @@ def times_figure(profile: Profile) -> Figure:
 
 def accepted_figure(profile: Profile, sampling: Sampling) -> Figure:
     """How often any child is accepted, at one sampling."""
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = Figure(figsize=(PAGE_WIDTH, 4.4), layout="constrained")
     axes = figure.subplots()
     draw_accepted(axes, profile, sampling)
     figure.legend(loc="outside lower left", ncols=3, fontsize=8, frameon=False)

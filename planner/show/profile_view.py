@@ -49,7 +49,7 @@ def profile_view(
 
 
 def profile_advice(profile: Profile, path: Path, sampling: Sampling | None = None) -> Advice:
-    """What the times and the acceptance let hope for, before anything is planned."""
+    """The hope that times and acceptance allow, before anything is planned."""
     first = profile.acceptance[0].sampling
     at = sampling or first
     look = first_look(profile, at)

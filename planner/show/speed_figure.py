@@ -14,7 +14,7 @@ from ..documents.profile import Profile
 from ..optimizer.landscape import Landscape, landscape
 from ..plans.alternatives import Alternative
 from ..plans.plan import Plan
-from .drawing import DRAFT, INK, PAPER, QUIET, TARGET, plain, spots, tip, whiskers
+from .drawing import DRAFT, INK, PAGE_WIDTH, PAPER, QUIET, TARGET, plain, spots, tip, whiskers
 
 FEW_DEPTHS = (1, 2, 4, 8)
 """Levels whose lines are drawn, beside the plan's."""
@@ -25,24 +25,24 @@ LINE = 0.045
 
 
 @dataclass(frozen=True)
-class MeasuredSpeed:
-    """What came of the plan: by whom, and how fast it was."""
+class Outcome:
+    """The speed that a plan turned out to have, and who says so."""
 
     name: str
     speedup: Estimate
 
 
 def speed_figure(
-    plan: Plan, profile: Profile | None = None, measured: tuple[MeasuredSpeed, ...] = ()
+    plan: Plan, profile: Profile | None = None, measured: tuple[Outcome, ...] = ()
 ) -> Figure:
     """The picture of `draw_speed` alone."""
-    figure = Figure(figsize=(5.4, 3.6), layout="constrained")
+    figure = Figure(figsize=(PAGE_WIDTH, 3.3), layout="constrained")
     draw_speed(figure.subplots(), plan, profile, measured)
     return plain(figure)
 
 
 def draw_speed(
-    axes: Axes, plan: Plan, profile: Profile | None = None, measured: tuple[MeasuredSpeed, ...] = ()
+    axes: Axes, plan: Plan, profile: Profile | None = None, measured: tuple[Outcome, ...] = ()
 ) -> None:
     """Speed against not speculating by number of nodes: the best fixed tree of every size with its
     interval, those of some depths, the plan, what it was weighed against, and what was measured.
@@ -78,7 +78,7 @@ def draw_speed(
     axes.set_title("Speed by size and depth of the tree" if found else "What was weighed")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(
-            loc="upper left", bbox_to_anchor=(-0.02, -0.17), ncols=2, fontsize=8, frameon=False,
+            loc="upper left", bbox_to_anchor=(-0.02, -0.18), ncols=2, fontsize=8, frameon=False,
             handletextpad=0.5, columnspacing=1.2,
         )  # fmt: skip
 
@@ -134,7 +134,7 @@ def _alternative(axes: Axes, one: Alternative) -> None:
     tip(mark, words)
 
 
-def _chosen(axes: Axes, plan: Plan, measured: tuple[MeasuredSpeed, ...]) -> None:
+def _chosen(axes: Axes, plan: Plan, measured: tuple[Outcome, ...]) -> None:
     """The plan with its interval, and beside it what came of it."""
     predicted = plan.predicted
     steps = predicted.steps if predicted else None
@@ -158,4 +158,5 @@ def _label(axes: Axes, place: tuple[float, float], words: str, colour: str, side
     axes.annotate(
         words, place, xytext=(side * 9, 0), textcoords="offset points", fontsize=9, color=colour,
         ha="left" if side > 0 else "right", va="center", zorder=7,
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.7},
     )  # fmt: skip

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..plans.plan import Plan
-from .drawing import INK, QUIET, TARGET, tip
+from .drawing import INK, PAGE_WIDTH, QUIET, TARGET, tip
 
 FEW_NODES = 24
 """Nodes, up to which each has its words."""
@@ -15,22 +15,22 @@ AREA = 420.0
 """Of a node that is always reached, in points squared."""
 
 
-def tree_figure(plan: Plan) -> Figure:
+def tree_figure(plan: Plan, *, titled: bool = True) -> Figure:
     """The picture of `draw_tree` alone, under what the plan is."""
     tree = plan.tree
     num_leaves = int((tree.num_children == 0).sum())
-    width = min(5.4 + 0.12 * max(num_leaves - 8, 0), 16)
-    figure = Figure(figsize=(width, 1.4 + 0.62 * tree.depth))
-    height = figure.get_figheight()
-    axes = figure.add_axes((0.02, 0.02, 0.96, 1 - 0.6 / height))
-    draw_tree(axes, plan)
+    width = min(PAGE_WIDTH + 0.12 * max(num_leaves - 6, 0), 16)
+    height = (1.4 if titled else 0.8) + 0.62 * tree.depth
+    figure = Figure(figsize=(width, height))
+    draw_tree(figure.add_axes((0.02, 0.02, 0.96, 1 - (0.6 if titled else 0.1) / height)), plan)
     title = f"{tree.num_nodes} nodes, depth {tree.depth}, {plan.verifier}, {plan.sampling}"
     if plan.predicted:
         title += (
             f"\npredicted {plan.predicted.tokens_per_step.value:.2f} tokens per step, "
             f"speedup {plan.predicted.speedup.value:.2f}"
         )
-    figure.text(0.02, 1 - 0.1 / height, title, fontsize=9.5, va="top", color=INK)
+    if titled:
+        figure.text(0.02, 1 - 0.1 / height, title, fontsize=9.5, va="top", color=INK)
     return figure
 
 

@@ -21,7 +21,6 @@ from planner.optimizer.paired_comparison import compare
 from planner.optimizer.ranking import ranked
 from planner.show.attained import acceptance_by_rank, share_of_optimum
 from planner.show.document_text import render
-from planner.show.figures import plan_figure
 from planner.show.outlook import outlook, planned, samplings_of
 from planner.show.tables import printed
 from planner.show.words import certificate, summary
@@ -383,23 +382,3 @@ def test_a_plan_says_how_near_the_best_it_is(gap, words):
         update={"predicted": predicted.model_copy(update={"optimality_gap": None})}
     )
     assert "proven" not in render(bare)
-
-
-def test_a_profile_with_siblings_is_drawn(tmp_path):
-    entry = factory.positional([[0.6, 0.3, 0.2]] * 2, verifier="kseq", siblings=True)
-    factory.profile([entry]).save(tmp_path / "profile.json")
-    drawn = CliRunner().invoke(
-        main, ["show", str(tmp_path / "profile.json"), "--png", str(tmp_path / "figure.png")]
-    )
-    assert drawn.exit_code == 0, drawn.output
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_plan_without_reach_is_shown_and_drawn(tmp_path):
-    plan = solve(two_verifiers())
-    unknown = plan.model_copy(
-        update={"predicted": plan.predicted.model_copy(update={"reach": None})}
-    )
-    assert unknown.predicted.reach is None
-    assert len(render(unknown).splitlines()) >= plan.tree.num_nodes
-    assert len(plan_figure(unknown).axes[0].collections) == 1

@@ -1,0 +1,190 @@
+"""One page for a colleague, of any documents: the answer, the plan and why, what was promised, what
+came of it, how to run it, and what it was all measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from ..documents.estimate import Estimate
+from ..documents.profile import Profile
+from ..documents.version import VERSION
+from ..plans.check import Check
+from ..plans.files import AnyDocument
+from ..plans.plan import Plan
+from ..plans.report import Report
+from .advice import Advice, advice_on
+from .html_parts import part
+from .page_style import STYLE
+from .speed_figure import Outcome
+from .words import model_words
+
+SAFE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""What a browser may fetch or run for a page: nothing."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A document and the file that it is in."""
+
+    path: Path
+    document: AnyDocument
+
+
+@dataclass(frozen=True)
+class Story:
+    """The documents of a page, each with what it has to do with the others."""
+
+    given: Sequence[Given]
+
+    @cached_property
+    def plans(self) -> list[Given]:
+        """Every plan once: those given, then those that only a report or a check holds."""
+        found = {each.document.fingerprint(): each for each in self.given if is_plan(each)}
+        for each in self.given:
+            if isinstance(each.document, Report | Check):
+                plan = each.document.plan
+                found.setdefault(plan.fingerprint(), Given(each.path, plan))
+        return list(found.values())
+
+    def profile_of(self, plan: Plan, *, own: bool = False) -> Profile | None:
+        """The profile that the plan was made from, or else one of the same models and machine.
+
+        own  only the very one
+        """
+        origin = plan.made_from
+        if origin is None:
+            return None
+        profiles = [each.document for each in self.given if isinstance(each.document, Profile)]
+        made = [each for each in profiles if each.fingerprint() == origin.profile_sha256]
+        like = [
+            each
+            for each in profiles
+            if not own
+            and (each.target, each.draft, each.machine, each.engine)
+            == (origin.target, origin.draft, origin.machine, origin.engine)
+        ]
+        return next(iter([*made, *like]), None)
+
+    def speeds_of(self, plan: Plan) -> tuple[Outcome, ...]:
+        """The measured speeds of the plan, by file."""
+        found: list[Outcome] = []
+        for each in self.given:
+            document = each.document
+            if isinstance(document, Report | Check) and document.plan == plan:
+                speedup = _measured(document)
+                found += [Outcome(each.path.name, speedup)] if speedup else []
+        return tuple(found)
+
+
+def page(given: Sequence[Given]) -> str:
+    """The whole page: HTML that opens offline and runs nothing.
+
+    Raises PlannerError where a document cannot be drawn.
+    """
+    from .chapters import CHAPTERS
+
+    story = Story(given)
+    chapters = []
+    for kind, chapter in CHAPTERS.items():
+        shown = story.plans if kind is Plan else story.given
+        chapters += [chapter(each, story) for each in shown if isinstance(each.document, kind)]
+    title = headline(story)
+    first = story.plans[0] if story.plans else given[0]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{SAFE}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>"
+        f"<header><h1>{escape(title)}</h1>{_whose(first.document)}{_answer(story)}</header>\n"
+        + "\n".join(chapters)
+        + f"\n{_footer(given)}</main></body></html>\n"
+    )
+
+
+def headline(story: Story) -> str:
+    """The answer in one line: what to do, and what it brings."""
+    if not story.plans:
+        return _first_words(story.given[-1].document)
+    plan = story.plans[0].document
+    assert isinstance(plan, Plan)
+    if not plan.speculates:
+        return "Decode without a draft: none is worth its time here"
+    what = (
+        "trees that grow step by step"
+        if plan.grows
+        else f"a {plan.drafting.words()}".partition(",")[0]
+    )
+    brings = []
+    if plan.predicted:
+        brings.append(f"{plan.predicted.speedup.value:.2f} × as fast, promised")
+    speeds = story.speeds_of(plan)
+    if speeds:
+        brings.append(f"{speeds[-1].speedup.value:.2f} × measured")
+    return f"Draft {what}" + (f": {'; '.join(brings)}" if brings else "")
+
+
+def _first_words(profile: AnyDocument) -> str:
+    from .first_look import first_look
+
+    assert isinstance(profile, Profile)
+    look = first_look(profile, profile.sampling_at(None))
+    if look is None or look.speedup.low <= 1:
+        return "Whether speculation pays here is open: plan with it"
+    return f"Speculation pays here: a chain is {look.speedup.value:.2f} × as fast, at first sight"
+
+
+def is_plan(given: Given) -> bool:
+    """Is this a plan's own file?"""
+    return isinstance(given.document, Plan)
+
+
+def _measured(document: Report | Check) -> Estimate | None:
+    if isinstance(document, Check):
+        return document.planned.speedup
+    return document.baseline.speedup if document.baseline else None
+
+
+def _whose(document: AnyDocument) -> str:
+    """The pair of models and the machine, in a line below the headline."""
+    origin = document.made_from if isinstance(document, Plan) else document
+    if not isinstance(origin, Profile) and getattr(origin, "target", None) is None:
+        return ""
+    machine = origin.machine
+    words = f"{model_words(origin.target)}, drafted for by {model_words(origin.draft)}, on "
+    words += f"{machine.gpu or machine.cpu}, {machine.num_threads} threads."
+    return f'<p class="lead">{escape(words)}</p>'
+
+
+def _answer(story: Story) -> str:
+    """The five lines of the document that knows most: measured before promised before hoped for."""
+    ranks = (Profile, Plan, Report, Check)
+    best = max(story.given, key=lambda each: ranks.index(type(each.document)))
+    advice = _advice(best)
+    if advice is None:
+        return ""
+    if advice.next.startswith("planner report"):  # which this page is
+        advice = replace(advice, next="")
+    return f'<div class="answer">{part(advice.shown)}</div>'
+
+
+def _advice(given: Given) -> Advice | None:
+    if isinstance(given.document, Profile):
+        from .profile_view import profile_advice
+
+        return profile_advice(given.document, given.path)
+    return advice_on(given.document, given.path)
+
+
+def _footer(given: Sequence[Given]) -> str:
+    """The files and what makes them known again."""
+    lines = "".join(
+        f"<li>{escape(each.path.name)}: {escape(each.document.format)}, SHA-256 "
+        f"{each.document.fingerprint()[:16]}</li>"
+        for each in given
+    )
+    return f"<footer><p>Written by Espalier {escape(VERSION)} from</p><ul>{lines}</ul></footer>"
