@@ -10,7 +10,11 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(
+    epilog=options.example(
+        "planner decode plan.json --prompts embedded/evaluation --baseline -o report.json"
+    )
+)
 @click.argument("plan", type=options.FILE)
 @options.model_options
 @click.option("--prompt", help="One prompt; it is printed with its continuation.")

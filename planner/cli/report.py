@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, output_option, say
+from .options import FILE, example, output_option, say
 
 
-@click.command()
+@click.command(epilog=example("planner report profile.json plan.json report.json -o report.html"))
 @click.argument("documents", type=FILE, nargs=-1, required=True, metavar="FILE...")
 @output_option("page")
 def command(documents: tuple[Path, ...], output: Path | None) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, say, writable
+from .options import FILE, example, say, writable
 
 if TYPE_CHECKING:
     from ..show.document_text import Showable
 
 
-@click.command()
+@click.command(epilog=example("planner show plan.json --all"))
 @click.argument("document", type=FILE)
 @click.option(
     "--png", type=FILE, callback=writable,

@@ -40,7 +40,10 @@ def profile_figure(profile: Profile) -> Figure:
     samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
     names, plan = [str(sampling) for sampling in samplings], quick_plan(profile)
     above = ["verify", "draft", *(["speed"] if plan else [])]
-    rows = [[each for each in above for _ in names], [each for each in names for _ in above]]
+    rows: list[Any] = [
+        [each for each in above for _ in names],
+        [each for each in names for _ in above],
+    ]
     if len(names) == 1:
         wide = [*above, *names]
         rows = [wide[:2], wide[2:]] if plan else [wide]

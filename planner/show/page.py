@@ -9,12 +9,13 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 
+from ..documents.counted import counted
 from ..documents.estimate import Estimate
 from ..documents.profile import Profile
 from ..documents.version import VERSION
 from ..plans.check import Check
 from ..plans.files import AnyDocument
-from ..plans.plan import Plan
+from ..plans.plan import MadeFrom, Plan
 from ..plans.report import Report
 from .advice import Advice, advice_on
 from .html_parts import part
@@ -93,14 +94,13 @@ def page(given: Sequence[Given]) -> str:
         shown = story.plans if kind is Plan else story.given
         chapters += [chapter(each, story) for each in shown if isinstance(each.document, kind)]
     title = headline(story)
-    first = story.plans[0] if story.plans else given[0]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{SAFE}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>"
-        f"<header><h1>{escape(title)}</h1>{_whose(first.document)}{_answer(story)}</header>\n"
+        f"<header><h1>{escape(title)}</h1>{_whose(story)}{_answer(story)}</header>\n"
         + "\n".join(chapters)
         + f"\n{_footer(given)}</main></body></html>\n"
     )
@@ -149,14 +149,21 @@ def _measured(document: Report | Check) -> Estimate | None:
     return document.baseline.speedup if document.baseline else None
 
 
-def _whose(document: AnyDocument) -> str:
+def _whose(story: Story) -> str:
     """The pair of models and the machine, in a line below the headline."""
-    origin = document.made_from if isinstance(document, Plan) else document
-    if not isinstance(origin, Profile) and getattr(origin, "target", None) is None:
+    origins: list[MadeFrom | Profile | Report] = []
+    for each in (*story.plans, *story.given):
+        if isinstance(each.document, Profile | Report):
+            origins.append(each.document)
+        elif isinstance(each.document, Plan) and each.document.made_from:
+            origins.append(each.document.made_from)
+    if not origins:
         return ""
+    origin = origins[0]
     machine = origin.machine
-    words = f"{model_words(origin.target)}, drafted for by {model_words(origin.draft)}, on "
-    words += f"{machine.gpu or machine.cpu}, {machine.num_threads} threads."
+    words = model_words(origin.target)
+    words += f", drafted for by {model_words(origin.draft)}" if origin.draft else ""
+    words += f", on {machine.gpu or machine.cpu}, {counted(machine.num_threads, 'thread')}."
     return f'<p class="lead">{escape(words)}</p>'
 
 

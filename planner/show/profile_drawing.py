@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Literal
 
 import numpy as np
@@ -73,7 +74,7 @@ def draw_times(axes: Axes, profile: Profile, what: Literal["verify", "draft"]) -
 def draw_accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
     """Acceptance by number of children under one sampling, beside the best that is possible."""
     entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
-    looks = zip(MANY, MARKS, strict=True)
+    looks = cycle(zip(MANY, MARKS, strict=True))
     lines = [(entry, entry.verifier, *look) for entry, look in zip(entries, looks, strict=False)]
     if sampling.is_greedy:
         lines = [(entries[0], "all verifiers (T=0)", TARGET, "o")]

@@ -86,6 +86,7 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
         ["show", plan],
         ["show", DATA / "report.json"],
         ["show", "--all", "--json", profile],
+        ["doctor"],
         ["export", plan, "--to", "vllm", "--profile", profile],
         ["export", "--help"],
         ["import", "--from", "vllm", '{"num_speculative_tokens": 3}', "-o", told],
