@@ -16,7 +16,7 @@ from ..documents.origin import ModelInfo
 from ..documents.sampling import Sampling
 from ..plans.alternatives import Alternative
 from ..plans.check import Check, differ
-from ..plans.plan import Plan
+from ..plans.plan import Plan, Predicted
 from ..plans.report import Report
 from .tables import Named
 from .words import certificate
@@ -61,50 +61,45 @@ def plan_advice(plan: Plan, path: Path) -> Advice:
     if predicted is None:
         nothing = "nothing is predicted of it"
         return Advice(do, nothing, "not at all: it was not graded", "it was given", following)
-    step = predicted.step_ms.value
+    if not plan.speculates:
+        return Advice(do, _in_vain(plan), _how_sure(plan), _why_the_best(plan), following)
     gain = (
         f"{predicted.speedup.value:.2f} times as fast as the target alone: "
-        f"{predicted.tokens_per_step.value:.2f} tokens by a step of {step:.2f} ms, "
-        f"against {predicted.autoregressive_ms.value:.2f} ms for one"
+        f"{predicted.tokens_per_step.value:.2f} tokens by a step of {predicted.step_ms.value:.2f} "
+        f"ms, against {predicted.autoregressive_ms.value:.2f} ms for one"
     )
-    if not plan.speculates:
-        gain = "nothing, and nothing is lost: no draft is predicted to be worth its time"
     return Advice(do, gain, _how_sure(plan), _why_the_best(plan), following)
 
 
 def report_advice(report: Report, path: Path) -> Advice:
     """The outcome of a plan, and whether it kept its promise."""
     plan, measured, baseline = report.plan, report.measured, report.baseline
-    predicted = plan.predicted
-    texts = counted(len(report.continuations), "prompt")
+    predicted, texts = plan.predicted, counted(len(report.continuations), "prompt")
     written = typed("report", path, [], path.stem, ".html")
-    again = _profile_again(report.target, report.draft, plan.sampling, None)
     if baseline is None:
         promise = f"{predicted.speedup} predicted" if predicted else "nothing predicted"
         gain = f"not measured: decoded without --baseline; {promise}"
         why = f"a step emitted {measured.tokens_per_step:.2f} tokens on {texts}"
         return Advice(_kept(None, plan), gain, "not at all", why, written)
-    gained = baseline.speedup
-    gain = f"{gained.value:.2f} times as fast as the target alone, measured on {texts}"
-    sure = f"95 %: {_range(gained)} measured"
-    broken = False
+    gained, promised = baseline.speedup, predicted.speedup if predicted else None
+    broken = promised is not None and differ(promised, gained)
+    sure = _intervals(gained, promised)
+    if promised is not None:
+        sure += ": they differ, profile again" if broken else ": they agree"
     longer = measured.ms_per_token * measured.tokens_per_step / baseline.ms_per_token
-    promised = ("", "")
-    if predicted is not None:
-        gain += f"; {predicted.speedup.value:.2f} predicted"
-        broken = differ(predicted.speedup, gained)
-        agree = "they differ: profile again" if broken else "they agree"
-        sure += f", {_range(predicted.speedup)} predicted: {agree}"
-        promised_step = predicted.step_ms.value / predicted.autoregressive_ms.value
-        promised = (
-            f" ({predicted.tokens_per_step.value:.2f} predicted)",
-            f" ({promised_step:.2f} predicted)",
-        )
-    why = (
-        f"a step emitted {measured.tokens_per_step:.2f} tokens{promised[0]}, in {longer:.2f} "
-        f"times the time of one{promised[1]}"
+    tokens = _beside(predicted.tokens_per_step.value if predicted else None)
+    step = _beside(_longer(predicted) if predicted else None)
+    why = f"a step emitted {measured.tokens_per_step:.2f} tokens{tokens}, in {longer:.2f} times "
+    return Advice(
+        do=_kept(gained, plan),
+        gain=f"{gained.value:.2f} times as fast as the target alone, measured on {texts}"
+        f"{_beside(promised.value if promised else None)}",
+        sure=sure,
+        why=f"{why}the time of one{step}",
+        next=_profile_again(report.target, report.draft, plan.sampling, None)
+        if broken
+        else written,
     )
-    return Advice(_kept(gained, plan), gain, sure, why, again if broken else written)
 
 
 def check_advice(check: Check, path: Path) -> Advice:
@@ -118,11 +113,10 @@ def check_advice(check: Check, path: Path) -> Advice:
         do += f" ({best.setting} was as fast)"
     elif best is not run:
         do = f"serve {name} with {best.setting}, which was faster than the plan's {run.setting}"
+    promised = predicted.speedup if predicted else None
     gain = f"{run.speedup.value:.2f} times as fast as without speculation, measured"
-    sure = f"95 %: {_range(run.speedup)} measured"
-    if predicted is not None:
-        gain += f"; {predicted.speedup.value:.2f} predicted"
-        sure += f", {_range(predicted.speedup)} predicted"
+    gain += _beside(promised.value if promised else None)
+    sure = _intervals(run.speedup, promised)
     sure += f": {counted(len(faults), 'promise')} broken" if faults else ": the plan holds"
     longer = run.step_ms / check.plain.ms_per_token
     why = faults[0] if faults else (
@@ -163,20 +157,47 @@ def _how_sure(plan: Plan) -> str:
     return words
 
 
+def _in_vain(plan: Plan) -> str:
+    """The best that drafts, where a plan does not."""
+    others = _others(plan)
+    if not others:
+        return "nothing, and nothing is lost"
+    return f"nothing is lost: the best that drafts, {_named(others[0])}, is at {others[0].speedup}"
+
+
 def _why_the_best(plan: Plan) -> str:
-    """What a step costs and brings, and what stands next to the plan."""
-    origin, predicted = plan.made_from, plan.predicted
-    longer = predicted.step_ms.value / predicted.autoregressive_ms.value if predicted else 1.0
-    words = f"a step takes {longer:.2f} times as long as one token alone"
-    others = [one for one in origin.alternatives[1:] if one.speculates] if origin else []
-    if not plan.speculates:
-        words = "a draft does not pay here"
+    """What a step costs, and what stands next to the plan."""
+    origin, predicted, others = plan.made_from, plan.predicted, _others(plan)
+    words = "no draft is worth its time and its risk here"
+    if plan.speculates and predicted:
+        words = f"a step takes {_longer(predicted):.2f} times as long as one token alone"
     if origin is None:
         return words
     words += f"; best of {origin.num_candidates} candidates"
-    if others:
+    if plan.speculates and others:
         words += f", next {_named(others[0])} at {others[0].speedup.value:.2f}"
     return words
+
+
+def _others(plan: Plan) -> list[Alternative]:
+    """The alternatives that draft, the best first."""
+    listed = plan.made_from.alternatives[1:] if plan.made_from else []
+    return [one for one in listed if one.speculates]
+
+
+def _longer(predicted: Predicted) -> float:
+    """A step over one token of the target alone."""
+    return predicted.step_ms.value / predicted.autoregressive_ms.value
+
+
+def _beside(promise: float | None) -> str:
+    """The promise behind what was measured, if there was one."""
+    return "" if promise is None else f" ({promise:.2f} predicted)"
+
+
+def _intervals(measured: Estimate, promised: Estimate | None) -> str:
+    words = f"95 %: {_range(measured)} measured"
+    return words + (f", {_range(promised)} predicted" if promised else "")
 
 
 def _named(one: Alternative) -> str:
@@ -184,14 +205,15 @@ def _named(one: Alternative) -> str:
 
 
 def _kept(speedup: Estimate | None, plan: Plan) -> str:
+    if not plan.speculates:
+        return f"decode without a draft, as planned, at {plan.sampling}"
     if speedup is None:
         return "decode with --baseline, to know what the plan brings"
     if speedup.high < 1:
         return "decode without a draft: with this plan it was slower"
     if speedup.low < 1:
         return "try more prompts: faster or slower, this run does not tell"
-    what = _drafts(plan) if plan.speculates else "decode without a draft"
-    return f"keep the plan: {what}, verify by {plan.verifier}, at {plan.sampling}"
+    return f"keep the plan: {_drafts(plan)}, verify by {plan.verifier}, at {plan.sampling}"
 
 
 def _range(estimate: Estimate) -> str:

@@ -45,10 +45,10 @@ SIZES_OF_ANOTHER = (
     "they may lie higher or lower than the plan."
 )
 TREE = (
-    "The tree that every step drafts below the last token written. A node's area is the share of "
-    "the steps that emit its token; the number before it is its rank among its siblings, the order "
-    "in which they are tried."
+    "The tree that every step drafts below the last token written. The number at a node is its "
+    "rank among its siblings, the order in which they are tried."
 )
+REACHED = " Its area, and the share beside it, say how often a step emits its token."
 STEPS = "Every step drafts a tree of its own: how many nodes they have, and how many levels."
 OUTCOME = "Bars: what was predicted, with its 95 % interval. Dots: what was measured."
 TIMES = (
@@ -67,7 +67,7 @@ def plan_chapter(given: Given, story: Story) -> str:
     assert isinstance(plan, Plan)
     profile = story.profile_of(plan)
     content = []
-    if plan.predicted and plan.made_from and plan.speculates:
+    if plan.predicted and plan.made_from:
         drawn = speed_figure(plan, profile, story.speeds_of(plan))
         own = profile is None or profile.fingerprint() == plan.made_from.profile_sha256
         caption = SPEED + ("" if own else SIZES_OF_ANOTHER)
@@ -76,7 +76,8 @@ def plan_chapter(given: Given, story: Story) -> str:
         content.append(picture(inline_svg(steps_figure(plan), f"steps of {given.path}"), STEPS))
     elif not plan.grows and plan.speculates:
         drawn = tree_figure(plan, titled=False)
-        content.append(picture(inline_svg(drawn, f"tree of {given.path}"), TREE))
+        caption = TREE + (REACHED if plan.predicted and plan.predicted.reach else "")
+        content.append(picture(inline_svg(drawn, f"tree of {given.path}"), caption))
     conditions, *others = show_plan(plan)
     why = [each for each in others if isinstance(each, str)]
     content += _tables_folded([*why, *(each for each in others if each not in why)])

@@ -101,6 +101,10 @@ def plan_figure(plan: Plan) -> Figure:
     if not plan.made_from or not plan.made_from.alternatives:
         return steps_figure(plan) if plan.grows else tree_figure(plan)
     figure = Figure(figsize=(11, 3.8), layout="constrained")
+    if not plan.speculates:
+        figure.suptitle(f"do not speculate, {plan.sampling}", fontsize=9.5)
+        draw_speed(figure.subplots(), plan)
+        return plain(figure)
     figure.suptitle(f"{plan.drafting.words()}, {plan.verifier}, {plan.sampling}", fontsize=9.5)
     *left, speed = figure.subplots(1, 3 if plan.grows else 2)
     if plan.grows:
@@ -216,9 +220,8 @@ def check_figure(check: Check) -> Figure:
         if promise is not None:
             _bar_and_dot(axes, row, promise, None, size=6)
         shown = run.speedup
-        below, above = shown.value - shown.low, shown.high - shown.value
         colour = DRAFT if run is check.planned else INK
-        axes.errorbar(shown.value, row, xerr=[[below], [above]], color=colour, capsize=2)
+        axes.plot([shown.low, shown.high], [row, row], color=colour, linewidth=1.6)
         words = f"{run.role}, {run.setting}: {shown} measured"
         tip(axes.plot(shown.value, row, "o", color=colour, markersize=7), words)
         axes.annotate(
@@ -267,18 +270,21 @@ def _sizes(axes: Axes, plan: Plan, report: Report) -> None:
 
 
 def draw_outcome(axes: Axes, report: Report) -> None:
-    """Tokens per step and speedup: predicted with its interval, measured as a dot."""
-    for row, (predicted, measured) in enumerate(_outcomes(report)):
+    """Tokens per step and speedup: predicted with its interval, measured as a dot with its own."""
+    names = ("tokens\nper step", "speedup")
+    both = zip(names, _outcomes(report), strict=True)
+    known = [(name, *each) for name, each in both if each != (None, None)]
+    for row, (_, predicted, measured) in enumerate(known):
         _bar_and_dot(axes, row, predicted, measured, size=8)
         words = [f"predicted {predicted.value:.2f}"] if predicted else []
-        words += [] if measured is None else [f"measured {measured:.2f}"]
+        words += [] if measured is None else [f"measured {_middle(measured):.2f}"]
         axes.annotate(
             ", ".join(words), (1, row), xytext=(4, 12), textcoords="offset points", fontsize=9
         )
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
-    axes.set_yticks([0, 1], ["tokens\nper step", "speedup"])
-    axes.set_ylim(1.5, -0.7)
-    axes.set_xlim(0.9, 1.1 * axes.get_xlim()[1])
+    axes.set_yticks(range(len(known)), [name for name, *_ in known])
+    axes.set_ylim(len(known) - 0.5, -0.7)
+    axes.set_xlim(min(0.9, axes.get_xlim()[0]), 1.1 * axes.get_xlim()[1])
     axes.set_title("Predicted (bar, 95 %) and measured (dot)")
     axes.set(xlabel="against decoding without drafts = 1")
 
@@ -290,26 +296,38 @@ def speeds(report: Report) -> tuple[Outcome, ...]:
     return (Outcome(report.target.name, report.baseline.speedup),)
 
 
-def _outcomes(report: Report) -> list[tuple[Estimate | None, float | None]]:
+def _outcomes(report: Report) -> list[tuple[Estimate | None, Estimate | float | None]]:
     """Tokens per step and speedup: (predicted, measured)."""
     predicted, baseline = report.plan.predicted, report.baseline
     return [
         (predicted.tokens_per_step if predicted else None, report.measured.tokens_per_step),
-        (predicted.speedup if predicted else None, baseline.speedup.value if baseline else None),
+        (predicted.speedup if predicted else None, baseline.speedup if baseline else None),
     ]
 
 
 def _bar_and_dot(
-    axes: Axes, row: int, predicted: Estimate | None, measured: float | None, *, size: float
+    axes: Axes,
+    row: int,
+    predicted: Estimate | None,
+    measured: Estimate | float | None,
+    *,
+    size: float,
 ) -> None:
-    """The dot is `size` points wide."""
+    """A bar and a line at what was predicted, a dot, `size` points wide, at what was measured."""
     if predicted:
         interval = [predicted.low, predicted.high]
-        bar = axes.plot(interval, [row, row], color=QUIET, linewidth=size - 1)
+        bar = axes.plot(interval, [row, row], color=QUIET, linewidth=size - 1, alpha=0.6)
         tip(bar, f"{predicted} predicted")
         axes.plot(predicted.value, row, "|", color=INK, ms=size + 8)
+    if isinstance(measured, Estimate):
+        axes.plot([measured.low, measured.high], [row, row], color=DRAFT, linewidth=1.6)
     if measured is not None:
-        tip(axes.plot(measured, row, "o", color=DRAFT, ms=size), f"{measured:.3f} measured")
+        dot = axes.plot(_middle(measured), row, "o", color=DRAFT, ms=size)
+        tip(dot, f"{measured if isinstance(measured, Estimate) else f'{measured:.3f}'} measured")
+
+
+def _middle(measured: Estimate | float) -> float:
+    return measured.value if isinstance(measured, Estimate) else measured
 
 
 FIGURES: dict[type, Callable[[Any], Figure]] = {

@@ -42,14 +42,14 @@ def _named(shown: Named) -> str:
         name: pasted([words]) if name in shown.pasted else escape(words)
         for name, words in shown.said.items()
     }
-    rows = (f"<dt>{escape(name)}</dt><dd>{words}</dd>" for name, words in made.items())
-    return f"<dl>{''.join(rows)}</dl>"
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{words}</dd>" for name, words in made.items())
+    return f"<dl>{rows}</dl>" if rows else ""
 
 
 def _table(shown: Table) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
         kinds = ("" if place < shown.num_left else ' class="number"' for place in range(len(cells)))
-        made = (f"<{tag}{kind}>{escape(c)}</{tag}>" for kind, c in zip(kinds, cells, strict=True))
+        made = (f"<{tag}{kind}>{_cell(c)}</{tag}>" for kind, c in zip(kinds, cells, strict=True))
         return f"<tr>{''.join(made)}</tr>"
 
     body = "".join(row(cells, "td") for cells in shown.rows)
@@ -58,3 +58,9 @@ def _table(shown: Table) -> str:
         f'<figure>{title}<div class="wide"><table><thead>{row(shown.headings, "th")}</thead>'
         f"<tbody>{body}</tbody></table></div></figure>"
     )
+
+
+def _cell(words: str) -> str:
+    """The words of a cell; in one that begins with a tree's branches every space counts."""
+    branches = words[:1] in ("├", "└", "│", " ")
+    return escape(words.replace(" ", "\u00a0") if branches else words)

@@ -41,12 +41,14 @@ svg g:has(> title):hover { filter: brightness(1.15); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th { font-weight: 500; color: var(--soft); }
 th, td { text-align: left; padding: 0.4rem 1rem 0.4rem 0; border-bottom: 1px solid var(--line);
-  white-space: pre; }
-.number { text-align: right; }
+  vertical-align: top; }
+.number { text-align: right; white-space: nowrap; }
+th:last-child, td:last-child { padding-right: 0; }
 pre { background: var(--card); border-radius: 0.5rem; padding: 0.9rem 1.1rem; margin: 0 0 1rem;
-  overflow: auto; max-height: 24rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+  overflow: auto; max-height: 24rem; }
 code { font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", monospace; }
-.answer pre { padding: 0; margin: 0; background: none; font-size: 0.9375rem; line-height: 1.7; }
+.answer pre { padding: 0; margin: 0; background: none; font-size: 0.9375rem; line-height: 1.7;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 details { border-top: 1px solid var(--line); padding: 0.75rem 0; }
 details + :not(details) { margin-top: 2rem; }
 summary { cursor: pointer; font-size: 1rem; }
@@ -56,6 +58,7 @@ footer { margin-top: 5rem; border-top: 1px solid var(--line); padding-top: 1.5re
   main { padding-top: 2rem; }
   section { margin-top: 3rem; }
   .answer { padding: 1.1rem; }
+  th, td { padding-right: 0.6rem; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0; }
   dd { margin-bottom: 0.9rem; }
   dd:last-child { margin-bottom: 0; }

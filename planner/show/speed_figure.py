@@ -50,7 +50,7 @@ def draw_speed(
     profile  that the plan was made from; without one only what the plan itself says is drawn
     """
     found = None
-    if profile is not None and plan.speculates:
+    if profile is not None:
         try:
             found = landscape(profile, plan)
         except PlannerError:  # the profile is of something else
@@ -73,7 +73,7 @@ def draw_speed(
     axes.set_xticks(ticks, [str(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="nodes verified by a step", ylabel="speed, not speculating = 1")
-    axes.set_xlim(1 if plan.speculates else 0.9, 1.4 * max(sizes))
+    axes.set_xlim(0.85, 1.4 * max(sizes))
     axes.set_ylim(bottom=max(0.0, min(axes.get_ylim()[0], 0.9)))
     axes.set_title("Speed by size and depth of the tree" if found else "What was weighed")
     if axes.get_legend_handles_labels()[0]:
@@ -139,7 +139,10 @@ def _chosen(axes: Axes, plan: Plan, measured: tuple[Outcome, ...]) -> None:
     predicted = plan.predicted
     steps = predicted.steps if predicted else None
     nodes = steps.mean_nodes if steps else float(plan.drafting.most_nodes)
-    if predicted is not None and plan.speculates:
+    if not plan.speculates:
+        tip(axes.plot(1, 1, "o", color=DRAFT, markersize=9, zorder=6), "the plan: no draft")
+        _label(axes, (1, 1), "the plan: no draft", DRAFT, 1)
+    elif predicted is not None:
         promise = predicted.speedup
         whiskers(axes, nodes, promise, DRAFT)
         words = f"the plan, {plan.drafting.words()}: {promise} predicted"
@@ -158,5 +161,5 @@ def _label(axes: Axes, place: tuple[float, float], words: str, colour: str, side
     axes.annotate(
         words, place, xytext=(side * 9, 0), textcoords="offset points", fontsize=9, color=colour,
         ha="left" if side > 0 else "right", va="center", zorder=7,
-        bbox={"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.7},
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85},
     )  # fmt: skip

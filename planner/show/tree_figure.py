@@ -13,6 +13,8 @@ FEW_NODES = 24
 """Nodes, up to which each has its words."""
 AREA = 420.0
 """Of a node that is always reached, in points squared."""
+UNKNOWN = 0.15
+"""The share of it that all nodes have where nothing is known of how often they are reached."""
 
 
 def tree_figure(plan: Plan, *, titled: bool = True) -> Figure:
@@ -42,7 +44,7 @@ def draw_tree(axes: Axes, plan: Plan, *, area: float = AREA) -> None:
     """
     tree, across = plan.tree, _leaf_order(plan)
     known = plan.predicted.reach if plan.predicted else None
-    reach = np.ones(tree.num_nodes) if known is None else np.array(known)
+    reach = np.full(tree.num_nodes, UNKNOWN) if known is None else np.array(known)
     for node in range(1, tree.num_nodes):
         parent = tree.parents[node]
         axes.plot(
@@ -68,7 +70,7 @@ def draw_tree(axes: Axes, plan: Plan, *, area: float = AREA) -> None:
     axes.set_axis_off()
     axes.margins(0.08, 0.14)
     left, right = axes.get_xlim()
-    axes.set_xlim(left, right + 0.12 * (right - left))  # room for words
+    axes.set_xlim(left, right + 0.2 * (right - left))  # room for words
 
 
 def _leaf_order(plan: Plan) -> np.ndarray:

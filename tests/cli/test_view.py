@@ -144,12 +144,23 @@ def test_a_report_advises_by_what_was_measured(speedup, words, tmp_path):
     assert f"{speedup.low:.2f} to {speedup.high:.2f} measured" in told
 
 
+def test_a_plan_without_a_draft_says_what_the_best_would_bring(tmp_path):
+    alone = DOCUMENTS["plan not to speculate"]
+    best = next(one for one in alone.made_from.alternatives if one.speculates)
+    told = show(alone, tmp_path)
+    assert told.startswith("do    decode without a draft, at T=0.6")
+    assert f"nothing is lost: the best that drafts, {best.verifier}'s" in told
+    assert f"is at {best.speedup}" in told
+    measured = show(report_of(alone, estimate(1.0, 0.9, 1.1)), tmp_path)
+    assert measured.startswith("do    decode without a draft, as planned, at T=0.6")
+
+
 def test_a_broken_promise_is_told_and_leads_to_a_new_profile(tmp_path):
     promised = DOCUMENTS["plan"].predicted.speedup
     far = estimate(3 * promised.high, 3 * promised.high, 3 * promised.high)
     for document in (report_of(DOCUMENTS["plan"], far), check_of(DOCUMENTS["plan"], far)):
         told = show(document, tmp_path)
-        assert "they differ: profile again" in told or "promise broken" in told
+        assert "they differ, profile again" in told or "promise broken" in told
         assert "next  planner profile --target" in told
 
 
