@@ -20,9 +20,14 @@ def command(documents: tuple[Path, ...], output: Path | None) -> None:
     """
     from ..documents.document import write_atomically
     from ..plans.files import load
-    from ..show.page import Given, page
+    from ..show.page import page
+    from ..show.story import Given
 
-    given = [Given(Path(path.name), load(path)) for path in documents]
+    names = [path.name for path in documents]
+    given = [
+        Given(Path(path.name) if names.count(path.name) == 1 else path, load(path))
+        for path in documents
+    ]
     content = page(given)
     if output is None:
         click.echo(content, nl=False)

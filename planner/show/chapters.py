@@ -23,10 +23,10 @@ from .figures import check_figure, followed_figure, outcome_figure, quick_plan, 
 from .html_parts import folded, part, pasted, picture, section
 from .inline_svg import inline_svg
 from .outlook import outlook, samplings_of
-from .page import Given, Story
 from .profile_drawing import accepted_figure, times_figure
 from .report_text import show_report
 from .speed_figure import speed_figure
+from .story import Given, Story
 from .tables import Named, Shown, Table
 from .tree_figure import tree_figure
 from .words import exported
@@ -81,9 +81,9 @@ def plan_chapter(given: Given, story: Story) -> str:
     conditions, *others = show_plan(plan)
     why = [each for each in others if isinstance(each, str)]
     content += _tables_folded([*why, *(each for each in others if each not in why)])
-    return section("The plan, and why", [*content, _without_models(conditions)]) + _how_to_run(
-        given, story
-    )
+    name = f": {given.path.name}" if len(story.plans) > 1 else ""
+    chapter = section(f"The plan, and why{name}", [*content, _without_models(conditions)])
+    return chapter + section(f"How to run it{name}", _how_to_run(given, story))
 
 
 def report_chapter(given: Given, story: Story) -> str:
@@ -158,7 +158,7 @@ def _tables_folded(parts: Sequence[Shown]) -> list[str]:
     return made
 
 
-def _how_to_run(given: Given, story: Story) -> str:
+def _how_to_run(given: Given, story: Story) -> list[str]:
     """Commands that carry the plan out here, and its setting for every engine that can."""
     plan, path, lines = given.document, given.path, []
     assert isinstance(plan, Plan)
@@ -177,7 +177,7 @@ def _how_to_run(given: Given, story: Story) -> str:
     content = [pasted(lines), *settings]
     if unable:
         content.append(folded("Engines that cannot carry it out", [part("\n".join(unable))]))
-    return section("How to run it", content)
+    return content
 
 
 def _setting(engine: str, path: Path, plan: Plan, profile: Profile | None) -> str:

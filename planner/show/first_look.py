@@ -10,7 +10,7 @@ from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
 from ..estimates.step_costs import speedup, step_costs
-from ..plans.settings import emitted
+from ..plans.settings import MOST_CHANCE, emitted
 from ..verifiers import VERIFIERS, verifier_at
 from .attained import acceptance_by_rank
 
@@ -57,10 +57,9 @@ def _chains(
     for k in range(1, LONGEST + 1):
         chain = Tree(range(-1, k))
         if costs.covers(chain):
-            bounds = (emitted(min(rate, 1 - 1e-9), k) for rate in (first.low, first.high))
-            value = emitted(min(first.value, 1 - 1e-9), k)
-            low, high = bounds
-            tokens = Estimate(value=value, low=min(low, value), high=max(high, value))
+            rates = (first.low, first.value, first.high)
+            low, value, high = (emitted(min(rate, MOST_CHANCE), k) for rate in rates)
+            tokens = Estimate(value=value, low=low, high=high)
             gain = speedup(tokens, costs.step(chain), costs.autoregressive)
             found.append(FirstLook(verifier, k, first.value, gain))
     return found

@@ -4,13 +4,10 @@ came of it, how to run it, and what it was all measured on."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from html import escape
-from pathlib import Path
 
 from ..documents.counted import counted
-from ..documents.estimate import Estimate
 from ..documents.profile import Profile
 from ..documents.version import VERSION
 from ..plans.check import Check
@@ -18,67 +15,16 @@ from ..plans.files import AnyDocument
 from ..plans.plan import MadeFrom, Plan
 from ..plans.report import Report
 from .advice import Advice, advice_on
+from .chapters import CHAPTERS
+from .first_look import first_look
 from .html_parts import part
 from .page_style import STYLE
-from .speed_figure import Outcome
+from .profile_view import profile_advice
+from .story import Given, Story
 from .words import model_words
 
 SAFE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What a browser may fetch or run for a page: nothing."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """A document and the file that it is in."""
-
-    path: Path
-    document: AnyDocument
-
-
-@dataclass(frozen=True)
-class Story:
-    """The documents of a page, each with what it has to do with the others."""
-
-    given: Sequence[Given]
-
-    @cached_property
-    def plans(self) -> list[Given]:
-        """Every plan once: those given, then those that only a report or a check holds."""
-        found = {each.document.fingerprint(): each for each in self.given if is_plan(each)}
-        for each in self.given:
-            if isinstance(each.document, Report | Check):
-                plan = each.document.plan
-                found.setdefault(plan.fingerprint(), Given(each.path, plan))
-        return list(found.values())
-
-    def profile_of(self, plan: Plan, *, own: bool = False) -> Profile | None:
-        """The profile that the plan was made from, or else one of the same models and machine.
-
-        own  only the very one
-        """
-        origin = plan.made_from
-        if origin is None:
-            return None
-        profiles = [each.document for each in self.given if isinstance(each.document, Profile)]
-        made = [each for each in profiles if each.fingerprint() == origin.profile_sha256]
-        like = [
-            each
-            for each in profiles
-            if not own
-            and (each.target, each.draft, each.machine, each.engine)
-            == (origin.target, origin.draft, origin.machine, origin.engine)
-        ]
-        return next(iter([*made, *like]), None)
-
-    def speeds_of(self, plan: Plan) -> tuple[Outcome, ...]:
-        """The measured speeds of the plan, by file."""
-        found: list[Outcome] = []
-        for each in self.given:
-            document = each.document
-            if isinstance(document, Report | Check) and document.plan == plan:
-                speedup = _measured(document)
-                found += [Outcome(each.path.name, speedup)] if speedup else []
-        return tuple(found)
 
 
 def page(given: Sequence[Given]) -> str:
@@ -86,8 +32,6 @@ def page(given: Sequence[Given]) -> str:
 
     Raises PlannerError where a document cannot be drawn.
     """
-    from .chapters import CHAPTERS
-
     story = Story(given)
     chapters = []
     for kind, chapter in CHAPTERS.items():
@@ -114,39 +58,26 @@ def headline(story: Story) -> str:
     assert isinstance(plan, Plan)
     if not plan.speculates:
         return "Decode without a draft: none is worth its time here"
-    what = (
-        "trees that grow step by step"
-        if plan.grows
-        else f"a {plan.drafting.words()}".partition(",")[0]
-    )
+    drafted = "trees that grow step by step"
+    if not plan.grows:
+        drafted = f"a {plan.drafting.words()}".partition(",")[0]
+    speeds = [each.speedup for each in story.speeds_of(plan)]
+    slower = bool(speeds) and speeds[-1].high < 1
+    what = f"Do not draft {drafted}" if slower else f"Draft {drafted}"
     brings = []
     if plan.predicted:
         brings.append(f"{plan.predicted.speedup.value:.2f} × as fast, promised")
-    speeds = story.speeds_of(plan)
     if speeds:
-        brings.append(f"{speeds[-1].speedup.value:.2f} × measured")
-    return f"Draft {what}" + (f": {'; '.join(brings)}" if brings else "")
+        brings.append(f"{speeds[-1].value:.2f} × measured")
+    return what + (f": {'; '.join(brings)}" if brings else "")
 
 
 def _first_words(profile: AnyDocument) -> str:
-    from .first_look import first_look
-
     assert isinstance(profile, Profile)
     look = first_look(profile, profile.sampling_at(None))
     if look is None or look.speedup.low <= 1:
         return "Whether speculation pays here is open: plan with it"
     return f"Speculation pays here: a chain is {look.speedup.value:.2f} × as fast, at first sight"
-
-
-def is_plan(given: Given) -> bool:
-    """Is this a plan's own file?"""
-    return isinstance(given.document, Plan)
-
-
-def _measured(document: Report | Check) -> Estimate | None:
-    if isinstance(document, Check):
-        return document.planned.speedup
-    return document.baseline.speedup if document.baseline else None
 
 
 def _whose(story: Story) -> str:
@@ -181,8 +112,6 @@ def _answer(story: Story) -> str:
 
 def _advice(given: Given) -> Advice | None:
     if isinstance(given.document, Profile):
-        from .profile_view import profile_advice
-
         return profile_advice(given.document, given.path)
     return advice_on(given.document, given.path)
 

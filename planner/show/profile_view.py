@@ -53,13 +53,10 @@ def profile_advice(profile: Profile, path: Path, sampling: Sampling | None = Non
     first = profile.acceptance[0].sampling
     at = sampling or first
     look = first_look(profile, at)
-    positions = sum(
-        prompt.num_positions
-        for prompt in next(e for e in profile.acceptance if e.sampling == at).prompts
-    )
-    num_prompts = len(profile.acceptance[0].prompts)
+    prompts = next(entry for entry in profile.acceptance if entry.sampling == at).prompts
+    positions = sum(prompt.num_positions for prompt in prompts)
     options = [] if at == first else ["--temperature", f"{at.temperature:g}"]
-    sure = f"acceptance is of {counted(num_prompts, 'prompt')}, {positions} positions"
+    sure = f"acceptance is of {counted(len(prompts), 'prompt')}, {positions} positions"
     if quiet := beside_words(profile.surroundings):
         sure += f"; {quiet}"
     do, gain = "plan with it", "nothing can be said yet: no chain was both timed and recorded"

@@ -143,6 +143,8 @@ def test_the_headline_says_what_was_promised_and_measured(tmp_path):
     what = plan.drafting.words().partition(",")[0]
     promised = plan.predicted.speedup.value
     assert f"Draft a {what}: {promised:.2f} × as fast, promised; 1.50 × measured" in text
+    slow = check_of(plan, estimate(0.8, 0.7, 0.9))
+    assert f"Do not draft a {what}: " in Page(page_of(tmp_path, plan=plan, check=slow)).text
     alone = Page(page_of(tmp_path, plan=DOCUMENTS["plan not to speculate"])).text
     assert "Decode without a draft" in alone
 
@@ -151,6 +153,20 @@ def test_a_plan_that_only_a_report_holds_is_on_its_page(tmp_path):
     text = Page(page_of(tmp_path, report=DOCUMENTS["report"])).text
     assert "The plan, and why" in text
     assert """load("report.json").plan.save("plan.json")' planner decode plan.json""" in text
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    (tmp_path / "other").mkdir()
+    plans = (DOCUMENTS["plan"], DOCUMENTS["plan by hand"])
+    files = [tmp_path / "plan.json", tmp_path / "other" / "plan.json"]
+    for plan, path in zip(plans, files, strict=True):
+        plan.save(path)
+    result = CliRunner().invoke(main, ["report", *map(str, files)])
+    page = Page(result.stdout)
+    for path in files:
+        assert str(path) in page.text
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
 
 
 def test_every_engine_is_told_how_or_said_why_not(tmp_path):
