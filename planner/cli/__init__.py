@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import click
@@ -15,8 +16,8 @@ from ..documents.version import VERSION
 from .extras import missing_package
 
 COMMANDS = (
-    "profile", "solve", "show", "decode", "check", "export", "import", "compare", "grade",
-    "predict", "train-head", "reproduce", "schema",
+    "profile", "solve", "show", "report", "decode", "check", "export", "import", "compare", "grade",
+    "predict", "train-head", "reproduce", "schema", "doctor",
 )  # fmt: skip
 
 
@@ -36,6 +37,19 @@ class Commands(click.Group):
         command = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, context: click.Context, words: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A mistyped command is told with those that it may have been meant for."""
+        try:
+            return super().resolve_command(context, words)
+        except click.UsageError as error:
+            near = get_close_matches(words[0], COMMANDS)
+            if not near:
+                raise
+            meant = f"{error.message} Did you mean {' or '.join(near)}?"
+            raise click.UsageError(meant, context) from None
 
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
         """`--help` and `--version` are answered here, before any command."""

@@ -10,7 +10,7 @@ from . import options
 from .engine_options import EngineWishes, engine_options
 
 
-@click.command()
+@click.command(epilog=options.example("planner check plan.json -o check.json"))
 @click.argument("plan", type=options.FILE)
 @engine_options
 @click.option(
@@ -68,9 +68,9 @@ def command(
         save_png(FIGURES[type(result)](result), png)
         options.say(f"wrote {png}")
 
-    from ..show.document_text import render
+    from ..show.view import told
 
-    click.echo(render(result))
+    click.echo(told(result, output))
     for fault in result.faults:
         options.say(f"does not hold: {fault}")
     if result.faults:

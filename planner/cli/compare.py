@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, costs_option, profile_with
+from .options import FILE, costs_option, example, profile_with
 
 
-@click.command()
+@click.command(epilog=example("planner compare plan.json --profile profile.json"))
 @click.argument("plans", type=FILE, nargs=-1, required=True, metavar="PLAN...")
 @click.option("--profile", type=FILE, required=True, help="Of the machine that they are to run on.")
 @click.option(

@@ -10,7 +10,11 @@ import click
 from . import options
 
 
-@click.command()
+@click.command(
+    epilog=options.example(
+        "planner decode plan.json --prompts embedded/evaluation --baseline -o report.json"
+    )
+)
 @click.argument("plan", type=options.FILE)
 @options.model_options
 @click.option("--prompt", help="One prompt; it is printed with its continuation.")
@@ -62,7 +66,7 @@ def command(
 
     from runtime import decode_prompts
 
-    from ..show.document_text import render
+    from ..show.view import told
     from .models import NamedPair
 
     if temperature not in (None, decision.sampling.temperature):
@@ -101,7 +105,7 @@ def command(
         click.echo(prompt + (report.continuations[0].text or ""))
     if output is not None or prompt is None:
         options.deliver(report, output)
-    options.say(render(report))
+    options.say(told(report, output))
 
 
 def _progress(done: int, total: int) -> None:

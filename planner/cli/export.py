@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, Names, costs_option, output_option, profile_with, say
+from .options import FILE, Names, costs_option, example, output_option, profile_with, say
 
 if TYPE_CHECKING:
     from ..plans.plan import Plan
 
 
-@click.command()
+@click.command(epilog=example("planner export plan.json --to sglang -o flags.txt"))
 @click.argument("plan", type=FILE)
 @click.option(
     "--to", "engine", required=True, type=Names("planner.export", "ENGINES"),

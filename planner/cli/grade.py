@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, costs_option, profile_with
+from .options import FILE, costs_option, example, profile_with
 
 
-@click.command()
+@click.command(epilog=example("planner grade profile.json 5x8 2^4 4,2,1"))
 @click.argument("profile", type=FILE)
 @click.argument("trees", nargs=-1, required=True, metavar="TREE...")
 @click.option(

@@ -26,7 +26,12 @@ class WithSetting(click.Command):
         return super().parse_args(ctx, [f" {word}" if theirs(word) else word for word in args])
 
 
-@click.command(cls=WithSetting)
+@click.command(
+    cls=WithSetting,
+    epilog=options.example(
+        "planner import --from vllm '{\"num_speculative_tokens\": 5}' -o vllm.json"
+    ),
+)
 @click.argument("setting")
 @click.option(
     "--from", "engine", required=True, type=options.Names("planner.export", "READERS"),

@@ -124,6 +124,11 @@ def profile_with(path: Path, costs: Path | None) -> Profile:
     return with_costs(profile, load_costs(costs))
 
 
+def example(line: str) -> str:
+    """The end of a command's help: a line to paste."""
+    return f"\b\nExample:\n  {line}"
+
+
 def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
     """Callback of options that name a file to write: checked before the work begins."""
     if path is not None:

@@ -11,7 +11,9 @@ from . import options
 from .machine_options import POSITIVE, MachineWishes, machine_options
 
 
-@click.command()
+@click.command(
+    epilog=options.example("planner predict --gpu H100 --target TARGET --draft DRAFT -o costs.json")
+)
 @click.argument("profiles", type=options.FILE, nargs=-1, metavar="[PROFILE]...")
 @machine_options
 @click.option("--target", metavar="ID_OR_DIR", help="Its config.json is read, no weights.")

@@ -26,7 +26,7 @@ ENGINE_ROOM = 256
 """Tokens behind the longest prompt that an engine makes room for."""
 
 
-@click.command()
+@click.command(epilog=options.example("planner profile --temperature 0.6 -o profile.json"))
 @options.model_options
 @click.option(
     "--prompts", metavar="FILE",

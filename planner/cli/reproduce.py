@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from .options import example
 
-@click.command()
+
+@click.command(epilog=example("planner reproduce --num-pairs 1000"))
 @click.option(
     "--num-pairs", type=click.IntRange(2), default=10_000, show_default=True,
     help="Random pairs of distributions for each cell of the table.",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from .options import Names
+from .options import Names, example
 
 
-@click.command()
+@click.command(epilog=example("planner schema plan"))
 @click.argument("document", type=Names("planner.plans.files", "DOCUMENTS"))
 def command(document: str) -> None:
     """Print the JSON Schema of a document: what its file has to hold."""

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, say, writable
+from .options import FILE, example, say, writable
 
 if TYPE_CHECKING:
     from ..show.document_text import Showable
 
 
-@click.command()
+@click.command(epilog=example("planner show plan.json --all"))
 @click.argument("document", type=FILE)
 @click.option(
     "--png", type=FILE, callback=writable,
     help="Draw it into this file instead.",
 )  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="Print all that there is to say.")
+@click.option("--json", "form", flag_value="json", help="Print what is shown as JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Print its first table as CSV.")
 @click.option("--temperature", type=float, help="Of a profile, show only this one.")
 @click.option("--plans", is_flag=True, help="Of a profile, plan with every solver too.")
 @click.option("--batch-size", type=int, help="Plan at this one; default: the first profiled.")
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 def command(
     document: Path,
     png: Path | None,
+    every: bool,
+    form: str | None,
     temperature: float | None,
     plans: bool,
     batch_size: int | None,
@@ -33,8 +38,9 @@ def command(
 ) -> None:
     """Show a PROFILE, PLAN, REPORT, CHECK or COSTS, a head, or a speculation_profile.json.
 
-    Of a profile: what was measured, and with --plans which plans it allows.  Of a plan: what it
-    does, what it was chosen from, and why it is the best.
+    Five lines answer: what to do, what it gains, how sure that is, why, and what to type next.
+    What was measured or chosen follows, in short; with --all in full, and with --plans which plans
+    a profile allows.
     """
     from ..documents.profile import Profile
 
@@ -46,6 +52,8 @@ def command(
             "--temperature, --plans, --batch-size and --context say what of a profile to print"
         )
     if png is not None:
+        if every or form:
+            raise click.UsageError("--all, --json and --csv say how to print; --png draws")
         from ..show.figures import FIGURES, save_png
 
         if type(content) not in FIGURES:
@@ -54,23 +62,26 @@ def command(
         say(f"wrote {png}")
         return
 
-    from ..show.document_text import render, show_profile
-    from ..show.tables import printed
+    from ..show.forms import FORMS
 
-    if not isinstance(content, Profile):
-        click.echo(render(content))
-        return
+    if isinstance(content, Profile):
+        from ..show.profile_view import profile_view
 
-    from ..show.outlook import outlook
+        question = None
+        if plans or batch_size is not None or context is not None:
+            from ..optimizer.choice import Question
 
-    question = None
-    if plans or batch_size is not None or context is not None:
-        from ..optimizer.choice import Question
+            first = content.costs[0].batch_size
+            size = first if batch_size is None else batch_size
+            question = Question(batch_size=size, context=context)
+        parts = profile_view(
+            content, document, every=every, temperature=temperature, plans=question
+        )
+    else:
+        from ..show.view import view
 
-        first = content.costs[0].batch_size
-        question = Question(batch_size=first if batch_size is None else batch_size, context=context)
-    parts = outlook(content, temperature=temperature, plans=question)
-    click.echo(printed([*show_profile(content), *parts]))
+        parts = view(content, document, every=every)
+    click.echo(FORMS[form](parts))
 
 
 def _opened(path: Path) -> Showable:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, costs_option, deliver, output_option, profile_with, say
+from .options import FILE, costs_option, deliver, example, output_option, profile_with, say
 
 if TYPE_CHECKING:
     from ..plans.plan import Plan
@@ -17,7 +17,7 @@ TOO_WIDE = 1.5
 """Upper over lower end of an interval from which on it is hardly a prediction."""
 
 
-@click.command()
+@click.command(epilog=example("planner solve profile.json -o plan.json"))
 @click.argument("profile", type=FILE)
 @click.option(
     "--solver", default="auto", show_default=True,

@@ -79,7 +79,7 @@ class Check(Document):
                     ("tokens per step", predicted.tokens_per_step, run.tokens_per_step),
                     ("speedup", predicted.speedup, run.speedup),
                 )
-                if _differ(promise, measured)
+                if differ(promise, measured)
             ]
         if run.speedup.high < 1:
             found.append(f"slower than without speculation: {run.speedup}")
@@ -92,7 +92,8 @@ class Check(Document):
         return found
 
 
-def _differ(one: Estimate, other: Estimate) -> bool:
+def differ(one: Estimate, other: Estimate) -> bool:
+    """Do two estimates differ by more than both intervals together allow?"""
     low, high = sorted((one, other), key=lambda each: each.value)
     return log(high.value / low.value) > hypot(
         log(low.high / low.value), log(high.value / high.low)

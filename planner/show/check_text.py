@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..documents.counted import counted
 from ..documents.estimate import Estimate
 from ..plans.check import Check, EngineRun
-from .tables import Shown, named, table
+from .tables import Named, Shown, table
 from .words import engine_words, percent, summary
 
 
@@ -23,7 +23,7 @@ def show_check(check: Check) -> list[Shown]:
         lines["greedy"] = f"{same} texts are those without speculation"
     headings = ["", "setting", "tokens per step", "ms per token", "cpu ms", "speedup"]
     settings = table("", headings, map(_row, check.runs), num_left=2)
-    return [named(lines, 9), *_promises(check), settings]
+    return [Named(lines, 9), *_promises(check), settings]
 
 
 def _together(check: Check) -> str:

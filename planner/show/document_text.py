@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..documents.counted import counted
@@ -19,7 +19,7 @@ from .check_text import show_check
 from .head_text import show_head
 from .ranking_text import ranking
 from .report_text import show_report
-from .tables import Shown, named, printed, shares_table, table
+from .tables import Named, Shown, Table, printed, shares_table, table
 from .times_text import show_times
 from .words import engine_words, model_words, not_measured, summary
 
@@ -33,6 +33,12 @@ def render(document: Showable) -> str:
 
 def show_profile(profile: Profile) -> list[Shown]:
     """The models, the machine and the times; what they allow is for the optimizer to say."""
+    times = (part for costs in profile.costs for part in show_times(costs))
+    return [profile_lines(profile), *times]
+
+
+def profile_lines(profile: Profile) -> Named:
+    """The models, the machine, and how quiet it was."""
     machine, execution = profile.machine, profile.execution
     place = machine.gpu or machine.cpu
     lines = {
@@ -44,7 +50,7 @@ def show_profile(profile: Profile) -> list[Shown]:
         **not_measured(profile),
         "beside": beside_words(profile.surroundings),
     }
-    return [named(lines, 12 if profile.acceptance_from else 9), *map(show_times, profile.costs)]
+    return Named(lines, 12 if profile.acceptance_from else 9)
 
 
 def show_plan(plan: Plan) -> list[Shown]:
@@ -73,9 +79,9 @@ def show_plan(plan: Plan) -> list[Shown]:
             f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}"
             f"{place}; best of {origin.num_candidates} candidates"
         )
-    parts = [named(lines, 11), *ranking(plan), *_settings(plan)]
+    parts = [Named(lines, 11), *ranking(plan), *_settings(plan)]
     if not plan.grows:
-        parts.append("\n".join(_tree_lines(plan)))
+        parts.append(_tree_table(plan))
     elif predicted and predicted.steps:
         steps = predicted.steps
         averages = {
@@ -84,7 +90,7 @@ def show_plan(plan: Plan) -> list[Shown]:
             "rates": f"{steps.discard_rate:.2f} draft tokens discarded and "
             f"{steps.verification_rate:.2f} target passes per token",
         }
-        parts.append(named(averages, 11))
+        parts.append(Named(averages, 11))
         for what, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):
             parts.append(shares_table(what, {"share of the steps": shares}))
     return parts
@@ -112,35 +118,34 @@ def _settings(plan: Plan) -> list[Shown]:
     return [table(title, headings, rows, num_left=1)]
 
 
-def _tree_lines(plan: Plan) -> Iterator[str]:
+def _tree_table(plan: Plan) -> Table:
     """The tree with, per node, P(accepted | its parent was), P(accepted), its share of tokens."""
     tree = plan.tree
     reach = plan.predicted.reach if plan.predicted else None
     total = sum(reach) if reach else 1.0
-    pad = 3 * tree.depth + 8
-    yield f"{'node (rank)':<{pad}}{'acceptance':>11}{'reached':>10}{'tokens':>9}"
 
-    def line(label: str, node: int) -> str:
+    def row(label: str, node: int) -> list[str]:
         if reach is None:
-            return label
+            return [label]
         above = reach[tree.parents[node]] if node else 0.0
         rate = f"{reach[node] / above:.3f}" if above > 0 else ""
-        return f"{label:<{pad}}{rate:>11}{reach[node]:>10.3f}{reach[node] / total:>9.1%}"
+        return [label, rate, f"{reach[node]:.3f}", f"{reach[node] / total:.1%}"]
 
-    yield line("root", 0)
+    rows = [row("root", 0)]
     stack = [(child, "") for child in reversed(tree.children[0])]
     while stack:
         node, indent = stack.pop()
         last = tree.children[tree.parents[node]][-1] == node
-        yield line(f"{indent}{'└─ ' if last else '├─ '}{tree.ranks[node]}", node)
+        rows.append(row(f"{indent}{'└─ ' if last else '├─ '}{tree.ranks[node]}", node))
         deeper = indent + ("   " if last else "│  ")
         stack.extend((child, deeper) for child in reversed(tree.children[node]))
+    return table("", ["node (rank)", "acceptance", "reached", "tokens"], rows)
 
 
 def show_costs(given: GivenCosts) -> list[Shown]:
     """Whose times these are, and the times, as those of a profile look."""
-    times = [show_times(each.costs(["any verifier"])) for each in given.costs]
-    return [named({"times of": str(given.origin)}, 11), *times]
+    times = (part for each in given.costs for part in show_times(each.costs(["any verifier"])))
+    return [Named({"times of": str(given.origin)}, 11), *times]
 
 
 def show_speculation_profile(rates: SpeculationProfile) -> list[Shown]:
@@ -162,7 +167,7 @@ def show_speculation_profile(rates: SpeculationProfile) -> list[Shown]:
             zip(rates.conditional_accept_rates, marginal, strict=True), start=1
         )
     ]
-    return [named(lines, 13), table("", ["position", "accepted", "reached"], rows)]
+    return [Named(lines, 13), table("", ["position", "accepted", "reached"], rows)]
 
 
 DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..documents.document import write_atomically
+from ..documents.document import PlannerError, write_atomically
 from ..documents.estimate import Estimate
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
-from ..documents.sampling import Sampling
-from ..documents.times import Curve
+from ..optimizer import solve
 from ..plans.check import Check
 from ..plans.plan import Plan
 from ..plans.report import Report
-from .drawing import DRAFT, INK, QUIET, TARGET, plain
+from .drawing import DRAFT, INK, PAGE_WIDTH, QUIET, TARGET, plain, tip
 from .head_figure import head_figure
+from .profile_drawing import draw_accepted, draw_times
+from .speed_figure import Outcome, draw_speed
+from .tree_figure import draw_tree, tree_figure
+from .words import percent
 
 
 def save_png(figure: Figure, path: str | Path) -> None:
@@ -32,62 +35,42 @@ def save_png(figure: Figure, path: str | Path) -> None:
 
 
 def profile_figure(profile: Profile) -> Figure:
-    """t(n) and draft cost by width at every context; per sampling, what each verifier accepts."""
+    """t(n) and draft cost by width at every context; how fast trees of every size would be; per
+    sampling, what each verifier accepts."""
     samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
-    names = [str(sampling) for sampling in samplings]
-    rows: list[Any] = [["verify", "draft", *names]]
-    if len(names) > 1:
-        rows = [[each for each in rows[0][:2] for _ in names], [n for n in names for _ in (1, 2)]]
-    figure = Figure(figsize=(4.6 * max(len(names), 3), 0.6 + 3.4 * len(rows)), layout="constrained")
+    names, plan = [str(sampling) for sampling in samplings], quick_plan(profile)
+    above = ["verify", "draft", *(["speed"] if plan else [])]
+    rows: list[Any] = [
+        [each for each in above for _ in names],
+        [each for each in names for _ in above],
+    ]
+    if len(names) == 1:
+        wide = [*above, *names]
+        rows = [wide[:2], wide[2:]] if plan else [wide]
+    across = max(len(names), len(above) if len(names) > 1 else len(rows[0]))
+    figure = Figure(figsize=(4.6 * across, 0.6 + 3.4 * len(rows)), layout="constrained")
     named_axes = figure.subplot_mosaic(rows)
-    costs, widths = named_axes["verify"], named_axes["draft"]
-    for shade, entry in zip(np.linspace(1, 0.45, len(profile.costs)), profile.costs, strict=True):
-        _times(costs, entry.verify, TARGET, shade, f"context {entry.context}")
-        _times(widths, entry.draft, DRAFT, shade, f"context {entry.context}")
-    alone = profile.costs[0].target_step.median_ms[0]
-    costs.axhline(alone, color=QUIET, linestyle=":", linewidth=1)
-    costs.annotate(
-        "one autoregressive token", (costs.get_xlim()[1], alone),
-        ha="right", va="bottom", fontsize=8, color=QUIET,
-    )  # fmt: skip
-    costs.set(title=f"verifying n nodes: {profile.target.name}", xlabel="n (root included)")
-    widths.set(title=f"one draft pass: {profile.draft.name}", xlabel="nodes in the level")
-    for axes in (costs, widths):
-        axes.set(ylabel="ms (median, quartiles)", ylim=(0, None))
-        axes.legend(fontsize=7, frameon=False)
+    draw_times(named_axes["verify"], profile, "verify")
+    draw_times(named_axes["draft"], profile, "draft")
+    if plan:
+        draw_speed(named_axes["speed"], plan, profile)
     lines: dict[str, Any] = {}
     for name, sampling in zip(names, samplings, strict=True):
-        _accepted(named_axes[name], profile, sampling)
+        draw_accepted(named_axes[name], profile, sampling)
         drawn, labels = named_axes[name].get_legend_handles_labels()
         lines |= dict(zip(labels, drawn, strict=True))
-    for axes in named_axes.values():
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:g}")
     figure.legend(
-        lines.values(), lines, loc="outside lower center", ncols=6, fontsize=8, frameon=False
+        lines.values(), lines, loc="outside lower center", ncols=5, fontsize=8, frameon=False
     )
     return plain(figure)
 
 
-def tree_figure(plan: Plan) -> Figure:
-    """The tree; a node's area is the probability that it is reached."""
-    tree = plan.tree
-    num_leaves = int((tree.num_children == 0).sum())
-    width = min(6 + 0.16 * max(num_leaves - 1, 1), 16)
-    figure = Figure(figsize=(width, 1.5 + 0.5 * tree.depth))
-    height = figure.get_figheight()
-    axes = figure.add_axes((0.02, 0.02, 0.96, 1 - 0.9 / height))
-    _draw_tree(axes, plan, size=240)
-    title = f"{tree.num_nodes} nodes, depth {tree.depth}, {plan.verifier}, {plan.sampling}"
-    if plan.predicted:
-        title += (
-            f"\npredicted {plan.predicted.tokens_per_step.value:.2f} tokens per step, "
-            f"speedup {plan.predicted.speedup.value:.2f}"
-        )
-    if plan.made_from:
-        title += f"\n{plan.made_from.target.name}, {plan.made_from.draft.name}"
-    figure.text(0.02, 1 - 0.15 / height, title, fontsize=9, va="top")
-    return figure
+def quick_plan(profile: Profile) -> Plan | None:
+    """The best fixed tree at the first sampling, to draw; None where none can be planned."""
+    try:
+        return solve(profile, solver="auto" if profile.engine else "sequoia")
+    except PlannerError:
+        return None
 
 
 def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
@@ -104,31 +87,53 @@ def overview(profile: Profile, plan: Plan, report: Report) -> Figure:
     if plan.grows:
         _sizes(choice, plan, report)
     else:
-        _draw_tree(choice, plan, size=420)
+        draw_tree(choice, plan)
     drafting = "trees that grow" if plan.grows else plan.drafting.words()
-    choice.set_title(f"2. chosen: {drafting}, {plan.verifier}", loc="left", fontsize=10)
-    _outcome(outcome, report)
+    choice.set_title(f"2. chosen: {drafting}, {plan.verifier}")
+    draw_outcome(outcome, report)
+    outcome.set_title("3. brought: predicted (bar), measured (dot)")
     return plain(figure)
 
 
 def plan_figure(plan: Plan) -> Figure:
-    """The tree of all steps, or what the trees of the steps will look like."""
-    if not plan.grows:
-        return tree_figure(plan)
-    figure = Figure(figsize=(8, 3), layout="constrained")
-    title = f"{plan.drafting.words()}\n{plan.verifier}, {plan.sampling}"
-    figure.suptitle(title, fontsize=9)
+    """The tree of all steps, or what the trees of the steps will look like, beside what the plan
+    was chosen from."""
+    if not plan.made_from or not plan.made_from.alternatives:
+        return steps_figure(plan) if plan.grows else tree_figure(plan)
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    if not plan.speculates:
+        figure.suptitle(f"do not speculate, {plan.sampling}", fontsize=9.5)
+        draw_speed(figure.subplots(), plan)
+        return plain(figure)
+    figure.suptitle(f"{plan.drafting.words()}, {plan.verifier}, {plan.sampling}", fontsize=9.5)
+    *left, speed = figure.subplots(1, 3 if plan.grows else 2)
+    if plan.grows:
+        _draw_steps(left, plan)
+    else:
+        draw_tree(left[0], plan)
+    draw_speed(speed, plan)
+    return plain(figure)
+
+
+def steps_figure(plan: Plan) -> Figure:
+    """How large and how deep the trees of the steps will be, where they grow."""
+    figure = Figure(figsize=(PAGE_WIDTH, 2.8), layout="constrained")
+    _draw_steps(figure.subplots(1, 2, sharey=True), plan)
+    return plain(figure)
+
+
+def _draw_steps(both: Sequence[Axes], plan: Plan) -> None:
     steps = plan.predicted.steps if plan.predicted else None
     for axes, name, shares in zip(
-        figure.subplots(1, 2, sharey=True),
+        both,
         ("nodes verified", "levels drafted"),
         (steps.nodes, steps.depth) if steps else ((), ()),
         strict=True,
     ):
-        axes.bar(range(len(shares)), shares, color=TARGET)
+        for count, bar in enumerate(axes.bar(range(len(shares)), shares, color=TARGET)):
+            tip([bar], f"{count} {name}: {percent(shares[count])} of the steps")
         axes.set(xlabel=name, ylabel="share of the steps", xlim=(-0.5, None))
         axes.label_outer()
-    return plain(figure)
 
 
 def reports_figure(reports: dict[str, Report]) -> Figure:
@@ -140,17 +145,34 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
 
 
 def report_figure(report: Report) -> Figure:
-    """Predicted against measured; where decoding followed the machine and the text, also which
-    settings it took, and what it believed."""
-    reports = {report.target.name: report}
+    """Predicted against measured, beside what the plan was chosen from; where decoding followed the
+    machine and the text, which settings it took instead, and what it believed."""
+    if report.followed is not None:
+        return followed_figure(report)
+    if report.plan.predicted is None:
+        return reports_figure({report.target.name: report})
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    weighed, outcome = figure.subplots(1, 2, width_ratios=(1.2, 1))
+    draw_speed(weighed, report.plan, measured=speeds(report))
+    draw_outcome(outcome, report)
+    return plain(figure)
+
+
+def outcome_figure(report: Report) -> Figure:
+    """The picture of `draw_outcome` alone."""
+    figure = Figure(figsize=(PAGE_WIDTH, 2.4), layout="constrained")
+    draw_outcome(figure.subplots(), report)
+    return plain(figure)
+
+
+def followed_figure(report: Report) -> Figure:
+    """The promises; the setting of every step, and what was believed behind it."""
     steps = [each.followed for each in report.continuations if each.followed]
-    if not steps:
-        return reports_figure(reports)
     names = [each.words for each in report.plan.settings]
     figure = Figure(figsize=(10, 4.6 + 0.2 * len(names)), layout="constrained")
     rows: list[Any] = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
     drawn = figure.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
-    _kept_promises(drawn["tokens"], drawn["speed"], reports)
+    _kept_promises(drawn["tokens"], drawn["speed"], {report.target.name: report})
     drawn["speed"].set_yticks([])
     taken = [setting for each in steps for setting in each.settings]
     drawn["settings"].plot(taken, "|", color=DRAFT, ms=9, markeredgewidth=0.8)
@@ -189,41 +211,29 @@ def _kept_promises(tokens: Axes, speed: Axes, reports: dict[str, Report]) -> Non
 
 def check_figure(check: Check) -> Figure:
     """Speedup of every setting that an engine was tried with, the plan's promise as a bar."""
-    figure = Figure(figsize=(9, 1.2 + 0.4 * len(check.runs)), layout="constrained")
+    tried = check.runs[1:]
+    figure = Figure(figsize=(PAGE_WIDTH, 1.1 + 0.55 * len(tried)), layout="constrained")
     axes = figure.subplots()
     predicted = check.plan.predicted
-    tried = check.runs[1:]
     for row, run in enumerate(tried):
         promise = predicted.speedup if predicted and run is check.planned else None
         if promise is not None:
             _bar_and_dot(axes, row, promise, None, size=6)
         shown = run.speedup
-        below, above = shown.value - shown.low, shown.high - shown.value
         colour = DRAFT if run is check.planned else INK
-        axes.errorbar(shown.value, row, xerr=[[below], [above]], fmt="o", color=colour, capsize=2)
-    names = [f"{run.role}: {run.setting}" for run in tried]
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
+        axes.plot([shown.low, shown.high], [row, row], color=colour, linewidth=1.6)
+        words = f"{run.role}, {run.setting}: {shown} measured"
+        tip(axes.plot(shown.value, row, "o", color=colour, markersize=7), words)
+        axes.annotate(
+            f"{run.role}: {run.setting}", (0, row), xycoords=("axes fraction", "data"),
+            xytext=(4, 10), textcoords="offset points", fontsize=8.5, color=INK,
+        )  # fmt: skip
+    axes.set_yticks([])
+    axes.set_ylim(len(tried) - 0.5, -0.9)
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
     axes.set(xlabel="speedup against decoding without speculation")
-    figure.suptitle(f"{check.engine.name}: bar: predicted, dots: measured, 95 %", fontsize=10)
+    axes.set_title(f"{check.engine.name}: bar: predicted, dots: measured, 95 %")
     return plain(figure)
-
-
-def _draw_tree(axes: Axes, plan: Plan, *, size: float) -> None:
-    """The plan's tree; `size` is the area of a node that is always reached, in points squared."""
-    tree, across = plan.tree, _leaf_order(plan)
-    known = plan.predicted.reach if plan.predicted else None
-    reach = np.ones(tree.num_nodes) if known is None else np.array(known)
-    for node in range(1, tree.num_nodes):
-        parent = tree.parents[node]
-        axes.plot(
-            [across[parent], across[node]], [-tree.depths[parent], -tree.depths[node]],
-            color=QUIET, linewidth=0.4 + 3 * reach[node], zorder=1,
-        )  # fmt: skip
-    axes.scatter(across, -tree.depths, s=6 + size * reach, color=TARGET, zorder=2)
-    axes.set_axis_off()
-    axes.margins(0.06, 0.12)
 
 
 def _relative_times(axes: Axes, profile: Profile, plan: Plan) -> None:
@@ -242,7 +252,7 @@ def _relative_times(axes: Axes, profile: Profile, plan: Plan) -> None:
         f"the plan: {chosen:.3g} nodes\nfor the time of {height:.2f}", (chosen, height),
         xytext=(14, -6), textcoords="offset points", fontsize=9, color=DRAFT, va="top",
     )  # fmt: skip
-    axes.set_title("1. measured: what verifying n nodes costs", loc="left", fontsize=10)
+    axes.set_title("1. measured: what verifying n nodes costs")
     axes.set(xlabel="n, tree nodes verified at once", ylabel="time, verifying one = 1")
     axes.set(ylim=(0, None), xlim=(0, None))
 
@@ -259,85 +269,65 @@ def _sizes(axes: Axes, plan: Plan, report: Report) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-def _outcome(axes: Axes, report: Report) -> None:
-    """Tokens per step and speedup: predicted with its interval, measured as a dot."""
-    for row, (predicted, measured) in enumerate(_outcomes(report)):
+def draw_outcome(axes: Axes, report: Report) -> None:
+    """Tokens per step and speedup: predicted with its interval, measured as a dot with its own."""
+    names = ("tokens\nper step", "speedup")
+    both = zip(names, _outcomes(report), strict=True)
+    known = [(name, *each) for name, each in both if each != (None, None)]
+    for row, (_, predicted, measured) in enumerate(known):
         _bar_and_dot(axes, row, predicted, measured, size=8)
         words = [f"predicted {predicted.value:.2f}"] if predicted else []
-        words += [] if measured is None else [f"measured {measured:.2f}"]
+        words += [] if measured is None else [f"measured {_middle(measured):.2f}"]
         axes.annotate(
-            ", ".join(words), (1, row), xytext=(0, 14), textcoords="offset points", fontsize=9
+            ", ".join(words), (1, row), xytext=(4, 12), textcoords="offset points", fontsize=9
         )
     axes.axvline(1, color=QUIET, linestyle=":", linewidth=1)
-    axes.set_yticks([0, 1], ["tokens\nper step", "speedup"])
-    axes.set_ylim(1.5, -0.7)
-    axes.set_xlim(0.9, 1.1 * axes.get_xlim()[1])
-    axes.set_title("3. brought: predicted (bar), measured (dot)", loc="left", fontsize=10)
+    axes.set_yticks(range(len(known)), [name for name, *_ in known])
+    axes.set_ylim(len(known) - 0.5, -0.7)
+    axes.set_xlim(min(0.9, axes.get_xlim()[0]), 1.1 * axes.get_xlim()[1])
+    axes.set_title("Predicted (bar, 95 %) and measured (dot)")
     axes.set(xlabel="against decoding without drafts = 1")
 
 
-def _outcomes(report: Report) -> list[tuple[Estimate | None, float | None]]:
+def speeds(report: Report) -> tuple[Outcome, ...]:
+    """The measured speed of a run, where there was a baseline."""
+    if report.baseline is None:
+        return ()
+    return (Outcome(report.target.name, report.baseline.speedup),)
+
+
+def _outcomes(report: Report) -> list[tuple[Estimate | None, Estimate | float | None]]:
     """Tokens per step and speedup: (predicted, measured)."""
     predicted, baseline = report.plan.predicted, report.baseline
     return [
         (predicted.tokens_per_step if predicted else None, report.measured.tokens_per_step),
-        (predicted.speedup if predicted else None, baseline.speedup.value if baseline else None),
+        (predicted.speedup if predicted else None, baseline.speedup if baseline else None),
     ]
 
 
 def _bar_and_dot(
-    axes: Axes, row: int, predicted: Estimate | None, measured: float | None, *, size: float
+    axes: Axes,
+    row: int,
+    predicted: Estimate | None,
+    measured: Estimate | float | None,
+    *,
+    size: float,
 ) -> None:
-    """The dot is `size` points wide."""
+    """A bar and a line at what was predicted, a dot, `size` points wide, at what was measured."""
     if predicted:
         interval = [predicted.low, predicted.high]
-        axes.plot(interval, [row, row], color=QUIET, linewidth=size - 1)
+        bar = axes.plot(interval, [row, row], color=QUIET, linewidth=size - 1, alpha=0.6)
+        tip(bar, f"{predicted} predicted")
         axes.plot(predicted.value, row, "|", color=INK, ms=size + 8)
+    if isinstance(measured, Estimate):
+        axes.plot([measured.low, measured.high], [row, row], color=DRAFT, linewidth=1.6)
     if measured is not None:
-        axes.plot(measured, row, "o", color=DRAFT, ms=size)
+        dot = axes.plot(_middle(measured), row, "o", color=DRAFT, ms=size)
+        tip(dot, f"{measured if isinstance(measured, Estimate) else f'{measured:.3f}'} measured")
 
 
-def _times(axes: Axes, curve: Curve, colour: str, shade: float, label: str) -> None:
-    axes.fill_between(curve.counts, curve.low_ms, curve.high_ms, color=colour, alpha=0.15 * shade)
-    axes.plot(curve.counts, curve.median_ms, "o-", ms=3, color=colour, alpha=shade, label=label)
-
-
-def _accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
-    """Acceptance by number of children under one sampling, beside the best that is possible."""
-    entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
-    lines = [(entry, entry.verifier, f"C{place}") for place, entry in enumerate(entries)]
-    if sampling.is_greedy:
-        lines = [(entries[0], "all verifiers (T=0)", TARGET)]
-    for entry, name, colour in lines:
-        counts = np.arange(1, entry.num_ranks + 1)
-        axes.plot(counts, entry.by_count(), "o-", ms=3, linewidth=1, color=colour, label=name)
-    bounds = [bound for bound in profile.optimal if bound.sampling == sampling]
-    for bound in bounds:
-        # of one child both laws are the same; the one measured at more positions sets the level
-        sharpest = max(bounds, key=lambda b: sum(prompt.num_positions for prompt in b.prompts))
-        best = np.minimum(bound.mean() * sharpest.mean()[0] / max(bound.mean()[0], 1e-12), 1)
-        law = "drawn independently" if bound.replacement else "without replacement"
-        style = ":" if bound.replacement else "--"
-        counts = np.arange(1, bound.num_children + 1)
-        axes.plot(counts, best, style, color=INK, linewidth=1, label=f"optimum, {law}")
-    axes.set(title=f"accepted at all, {sampling}", xlabel="children of a node", ylim=(None, 1))
-
-
-def _leaf_order(plan: Plan) -> np.ndarray:
-    """float [n]: leaves side by side in depth-first order, parents above their children."""
-    children = plan.tree.children
-    across = np.zeros(len(children))
-    seats = iter(range(len(children)))
-    stack = [0]
-    while stack:
-        node = stack.pop()
-        if not children[node]:
-            across[node] = next(seats)
-        stack.extend(reversed(children[node]))
-    for node in reversed(range(len(children))):
-        if children[node]:
-            across[node] = across[list(children[node])].mean()
-    return across
+def _middle(measured: Estimate | float) -> float:
+    return measured.value if isinstance(measured, Estimate) else measured
 
 
 FIGURES: dict[type, Callable[[Any], Figure]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..estimates.step_costs import step_costs
+from ..plans.plan import Plan
 from ..verifiers import GREEDY_VERIFIER
 from .attained import acceptance_by_rank, optimum, share_of_optimum
 from .ranking_text import ranking
@@ -31,26 +32,53 @@ _CHILDREN_SHOWN = (1, 2, 3, 4, 8)
 
 
 def outlook(
-    profile: Profile, *, temperature: float | None = None, plans: Question | None = None
+    profile: Profile, samplings: Sequence[Sampling], plans: Mapping[Sampling, Plan | str]
 ) -> Iterator[Shown]:
-    """Two tables of acceptance for every sampling (None), or at one temperature.
-
-    plans  where plans are asked for too, a table of them and why the first is the first: at which
-           batch size and context; its solver, verifier and limits hold as well
-
-    Raises PlannerError for what is asked for and was not measured.
-    """
-    samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
-    if temperature is not None:
-        samplings = [profile.sampling_at(temperature)]
-    if plans is not None:  # were they measured there?
-        step_costs(profile, batch_size=plans.batch_size, context=plans.context)
+    """Two tables of acceptance for every sampling, and where there is a plan for it, a table of
+    what it was chosen from and why the first is the first (`planned`)."""
     for sampling in samplings:
-        entries = _entries(profile, sampling)
-        yield _by_rank(sampling, entries)
-        yield _by_children(profile, sampling, entries)
-        if plans is not None:
-            yield from _plans(profile, replace(plans, sampling=sampling))
+        yield _by_rank(sampling, _entries(profile, sampling))
+        yield accepted_at_all(profile, sampling)
+        yield from chosen(profile, plans.get(sampling))
+
+
+def samplings_of(profile: Profile, temperature: float | None) -> list[Sampling]:
+    """All that were measured (None), or the one at a temperature.  Raises PlannerError."""
+    if temperature is not None:
+        return [profile.sampling_at(temperature)]
+    return list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
+
+
+def planned(
+    profile: Profile, samplings: Sequence[Sampling], question: Question
+) -> dict[Sampling, Plan | str]:
+    """The plan at each sampling, or why there is none.
+
+    question  at which batch size and context; its solver, verifier and limits hold as well
+
+    Raises PlannerError for conditions that were not measured.
+    """
+    from ..optimizer.choice import answer
+
+    step_costs(profile, batch_size=question.batch_size, context=question.context)
+    found: dict[Sampling, Plan | str] = {}
+    for sampling in samplings:
+        try:
+            found[sampling] = answer(profile, replace(question, sampling=sampling))
+        except PlannerError as error:
+            found[sampling] = f"{sampling}: no plans: {error}"
+    return found
+
+
+def chosen(profile: Profile, plan: Plan | str | None) -> Iterator[Shown]:
+    """The choice of a plan: from what, and why; one line where none could be made."""
+    if plan is None or isinstance(plan, str):
+        yield from () if plan is None else (plan,)
+        return
+    rows, why = ranking(plan)
+    yield rows
+    there = [entry for entry in profile.acceptance if entry.sampling == plan.sampling]
+    yield f"{why}\n{NO_TRACES}" if any(entry.expected is None for entry in there) else why
 
 
 def _entries(profile: Profile, sampling: Sampling) -> list[Acceptance]:
@@ -92,8 +120,10 @@ def _with_error(estimate: Estimate, num_prompts: int) -> str:
     return value if num_prompts == 1 else f"{value} ±{half.removeprefix('0')}"
 
 
-def _by_children(profile: Profile, sampling: Sampling, entries: list[Acceptance]) -> Shown:
-    """Rows with the bounds below the verifiers that they are bounds of."""
+def accepted_at_all(profile: Profile, sampling: Sampling) -> Shown:
+    """P(any child is accepted) by number of children, the bounds below the verifiers that they are
+    bounds of."""
+    entries = _entries(profile, sampling)
     most = max(entry.num_ranks for entry in entries)
     counts = [count for count in _CHILDREN_SHOWN if count <= most]
     rows = []
@@ -121,17 +151,3 @@ def _by_children(profile: Profile, sampling: Sampling, entries: list[Acceptance]
 
 def _cells(by_count: np.ndarray, counts: list[int]) -> list[str]:
     return [f"{by_count[k - 1]:.3f}" if k <= len(by_count) else "" for k in counts]
-
-
-def _plans(profile: Profile, question: Question) -> Iterator[Shown]:
-    """What is planned at one sampling, beside what; one line where nothing can be."""
-    from ..optimizer.choice import answer
-
-    try:
-        rows, why = ranking(answer(profile, question))
-    except PlannerError as error:
-        yield f"{question.sampling}: no plans: {error}"
-        return
-    yield rows
-    there = [entry for entry in profile.acceptance if entry.sampling == question.sampling]
-    yield f"{why}\n{NO_TRACES}" if any(entry.expected is None for entry in there) else why

@@ -54,7 +54,7 @@ def reasons(plan: Plan, origin: MadeFrom) -> list[str]:
 def _why(best: Alternative, plan: Plan, fastest: Alternative) -> str:
     chosen = best.speedup.value < fastest.speedup.value
     return (
-        f"{best.verifier} with {_shape(best)} is {'chosen' if chosen else 'the fastest'}: "
+        f"{best.verifier} with {shape(best)} is {'chosen' if chosen else 'the fastest'}: "
         f"{best.tokens_per_step} tokens per step, in {_longer(best, plan):.2f} times the time of "
         f"one token alone: speedup {best.speedup} against not speculating"
         f"{verdict(best.speedup)}."
@@ -64,7 +64,7 @@ def _why(best: Alternative, plan: Plan, fastest: Alternative) -> str:
 def _in_vain(other: Alternative, plan: Plan) -> str:
     what = "of those that do" if other.grows else "tree"
     return (
-        f"The best {what}, {other.verifier} with {_shape(other)}, emits "
+        f"The best {what}, {other.verifier} with {shape(other)}, emits "
         f"{other.tokens_per_step} tokens per step, but in {_longer(other, plan):.2f} times the "
         f"time of one token alone: speedup {other.speedup}{verdict(other.speedup)}."
     ) + (f" {RISKY.format(other.speedup)}" if other.speedup.value > 1 else "")
@@ -98,7 +98,7 @@ def _against_others(best: Alternative, others: list[Alternative]) -> list[str]:
 
 def _against(other: Alternative, ratio: Comparison, name: str) -> str:
     return (
-        f"Against {name} ({_shape(other)}) it emits "
+        f"Against {name} ({shape(other)}) it emits "
         f"{change(ratio.tokens_per_step, 'more tokens', 'fewer tokens', 'as many tokens')} per "
         f"step, and the step takes {change(ratio.step_ms, 'longer', 'less', 'as long')}: "
         f"{change(ratio.speed, 'faster', 'slower', 'equally fast')}{verdict(ratio.speed)}."
@@ -127,7 +127,8 @@ def _row(one: Alternative) -> list[str]:
     return [*names, *sizes, str(one.tokens_per_step), f"{one.step_ms.value:.2f}", str(one.speedup)]
 
 
-def _shape(one: Alternative) -> str:
+def shape(one: Alternative) -> str:
+    """Whose trees it drafts, and how large."""
     if one.grows:
         sizes = f"{one.nodes:.1f} nodes, depth {one.depth:.1f} on average"
         return f"{one.solver}'s growing trees of {sizes}"

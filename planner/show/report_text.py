@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..documents.counted import counted
 from ..plans.report import Report
-from .tables import Shown, named, shares_table, table
+from .tables import Named, Shown, shares_table, table
 from .words import model_words, summary
 
 OFF_PACE = 1.15
@@ -29,7 +29,7 @@ def show_report(report: Report) -> list[Shown]:
         "pace": _pace(report),
     }
     headings = ["", "measured", "predicted"]
-    parts: list[Shown] = [named(lines, 9), table("", headings, _numbers(report), gap=3)]
+    parts: list[Shown] = [Named(lines, 9), table("", headings, _numbers(report), gap=3)]
     if report.plan.grows:
         steps = predicted.steps if predicted else None
         for what, counts, expected in (

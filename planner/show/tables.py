@@ -1,30 +1,85 @@
-"""The parts that everything that is printed for a person is made of."""
+"""The parts that everything that is shown to a person is made of."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from rich.console import Console, Group, RenderableType
 from rich.status import Status
-from rich.table import Table
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from .words import percent
 
-Shown = RenderableType
-"""What can be printed: a string, a table, or several of them."""
+WIDTH = 110
+"""Columns of what is printed."""
 
 MOST_GROUPS = 10
 """Columns of a table of shares, at most."""
 
 
+@dataclass(frozen=True)
+class Named:
+    """Lines with a name each; those that say nothing are left out."""
+
+    lines: Mapping[str, str]
+    width: int
+    """Columns of the names."""
+    pasted: tuple[str, ...] = ()
+    """Names of lines that are there to be pasted, and so are never broken."""
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The lines that say something."""
+        return {name: words for name, words in self.lines.items() if words}
+
+    def __rich__(self) -> RenderableType:
+        return Group(*(self._line(name, words) for name, words in self.said.items()))
+
+    def _line(self, name: str, words: str) -> RenderableType:
+        first = f"{name:<{self.width}}"
+        if name in self.pasted:
+            return Text(first + words, no_wrap=True, overflow="ignore")
+        later = " " * self.width
+        return textwrap.fill(
+            words, WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table without lines; its first `num_left` columns hold words, the others numbers."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    num_left: int = 1
+    gap: int = 2
+    """Columns between two of it."""
+
+    def __rich__(self) -> RenderableType:
+        made = RichTable(box=None, padding=(0, self.gap, 0, 0))
+        for index, heading in enumerate(self.headings):
+            made.add_column(heading, justify="left" if index < self.num_left else "right")
+        for row in self.rows:
+            made.add_row(*row)
+        return Group(self.title, made) if self.title else made
+
+
+Shown = str | Named | Table
+"""A part of what is shown."""
+
+
 def printed(parts: Iterable[Shown]) -> str:
     """The parts below one another, an empty line between any two, as plain text."""
-    console = Console(width=110, color_system=None, highlight=False, markup=False, emoji=False)
+    console = Console(width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
     texts = []
     for part in parts:
         with console.capture() as capture:
-            console.print(part)
+            console.print(part, crop=False)
         texts.append("\n".join(line.rstrip() for line in capture.get().splitlines()))
     return "\n\n".join(texts)
 
@@ -34,11 +89,6 @@ def watched(what: str) -> Status:
     return Console(stderr=True).status(what)
 
 
-def named(lines: Mapping[str, str], width: int) -> str:
-    """A line for each that says something, behind its name in a column so wide."""
-    return "\n".join(f"{name:<{width}}{words}" for name, words in lines.items() if words)
-
-
 def table(
     title: str,
     headings: Sequence[str],
@@ -46,17 +96,14 @@ def table(
     *,
     num_left: int = 1,
     gap: int = 2,
-) -> Shown:
-    """A table without lines; its first `num_left` columns hold words, the others numbers."""
-    made = Table(box=None, padding=(0, gap, 0, 0))
-    for index, heading in enumerate(headings):
-        made.add_column(heading, justify="left" if index < num_left else "right")
-    for row in rows:
-        made.add_row(*row)
-    return Group(title, made) if title else made
+) -> Table:
+    """A `Table` of any rows; those that are shorter than the headings end in empty cells."""
+    width = len(headings)
+    full = (tuple(row) + ("",) * (width - len(row)) for row in rows)
+    return Table(title, tuple(headings), tuple(full), num_left, gap)
 
 
-def shares_table(what: str, rows: Mapping[str, Sequence[float]]) -> Shown:
+def shares_table(what: str, rows: Mapping[str, Sequence[float]]) -> Table:
     """Shares by a count from the first to the last that occur, neighbours joined if these are many.
 
     rows  by name: entry c is the share at count c; what lies behind the last is 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from rich.console import Group
 
 from ..documents.counted import counted
 from ..documents.times import Costs, Curve
@@ -17,7 +16,7 @@ MOST_ROWS = 20
 UNSTEADY = 1.25
 """Upper over lower quartile of the times of most passes, or of the sweeps' paces, from which on a
 profile says so."""
-ADVICE = (
+STEADIER = (
     "if nothing else runs on this machine, its cores are shared with others: fewer --threads may "
     "be steadier"
 )
@@ -27,13 +26,14 @@ FEW = (2, 4, 8)
 """Nodes for which it is said what else a step takes, by who decides on its tree."""
 
 
-def show_times(costs: Costs) -> Shown:
+def show_times(costs: Costs) -> Iterator[Shown]:
     """Tables by size, and by who decides on a step's tree."""
-    parts = [_by_size(costs)]
+    yield _by_size(costs)
     if costs.growing is not None:
-        parts += ["", _by_policy(costs)]
+        yield _by_policy(costs)
     unsteady = "; ".join(_unsteady(costs))
-    return Group(*parts, *([f"unsteady: {unsteady}; {ADVICE}"] if unsteady else []))
+    if unsteady:
+        yield f"unsteady: {unsteady}; {STEADIER}"
 
 
 def _by_size(costs: Costs) -> Shown:

@@ -90,7 +90,7 @@ def test_show_tree_has_a_line_per_node(made, tmp_path):
     )
     assert result.exit_code == 0
     plan = Plan.load(tmp_path / "p.json")
-    lines = planner("show", tmp_path / "p.json").stdout.splitlines()
+    lines = planner("show", tmp_path / "p.json", "--all").stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("node (rank)"))
     assert len(lines) - start - 1 == plan.tree.num_nodes
     shares = [float(line.split()[-1].rstrip("%")) for line in lines[start + 1 :]]

@@ -87,6 +87,8 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
         ["show", profile],
         ["show", plan],
         ["show", DATA / "report.json"],
+        ["show", "--all", "--json", profile],
+        ["doctor"],
         ["export", plan, "--to", "vllm", "--profile", profile],
         ["export", "--help"],
         ["import", "--from", "vllm", '{"num_speculative_tokens": 3}', "-o", told],
@@ -118,6 +120,7 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
         (["decode", DATA / "plan.json", "--prompt", "def "], "transformers", "run"),
         (["profile", "--num-prompts", "1"], "torch", "run"),
         (["show", DATA / "plan.json", "--png", "plan.png"], "matplotlib", "plot"),
+        (["report", DATA / "plan.json", "-o", "plan.html"], "matplotlib", "plot"),
     ],
 )
 def test_where_a_package_is_missing_one_line_names_the_extra(arguments, package, extra, tmp_path):

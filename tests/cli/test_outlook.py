@@ -21,8 +21,7 @@ from planner.optimizer.paired_comparison import compare
 from planner.optimizer.ranking import ranked
 from planner.show.attained import acceptance_by_rank, share_of_optimum
 from planner.show.document_text import render
-from planner.show.figures import plan_figure
-from planner.show.outlook import outlook
+from planner.show.outlook import outlook, planned, samplings_of
 from planner.show.tables import printed
 from planner.show.words import certificate, summary
 from tests.optimizer import factory
@@ -45,7 +44,8 @@ def with_optimal(profile, *entries):
 
 def shown(profile):
     """Its outlook with plans."""
-    return printed(outlook(profile, plans=Question()))
+    samplings = samplings_of(profile, None)
+    return printed(outlook(profile, samplings, planned(profile, samplings, Question())))
 
 
 def plan_rows(text):
@@ -186,7 +186,7 @@ def test_a_profile_is_shown_without_planning(monkeypatch, tmp_path):
     monkeypatch.setattr(
         "planner.optimizer.choice.ranked_by_verifier", None
     )  # to call it would fail
-    whole = CliRunner().invoke(main, ["show", str(tmp_path / "profile.json")])
+    whole = CliRunner().invoke(main, ["show", str(tmp_path / "profile.json"), "--all"])
     assert whole.exit_code == 0, whole.output
     assert "accepted at all, by number of children" in whole.stdout
     assert "candidate plans" not in whole.stdout
@@ -294,7 +294,7 @@ def odd_profiles():
 def test_what_a_profile_lacks_is_said(name, words, tmp_path):
     path = tmp_path / "profile.json"
     odd_profiles()[name].save(path)
-    result = CliRunner().invoke(main, ["show", "--plans", str(path)])
+    result = CliRunner().invoke(main, ["show", "--all", "--plans", str(path)])
     assert result.exit_code == 0, result.output
     assert words in " ".join(result.stdout.split())
     assert "nan" not in result.stdout
@@ -308,11 +308,15 @@ def test_show_asks_for_what_was_measured(tmp_path):
     def show(*arguments):
         return CliRunner().invoke(main, ["show", *map(str, arguments)])
 
-    whole = show(tmp_path / "profile.json")
-    assert show(tmp_path / "profile.json", "--temperature", 0.6).stdout == whole.stdout
-    planned = show(tmp_path / "profile.json", "--plans")
-    assert planned.stdout.startswith(whole.stdout.rstrip())
-    assert show(tmp_path / "profile.json", "--batch-size", 1).stdout == planned.stdout
+    whole = show(tmp_path / "profile.json", "--all")
+    at = show(tmp_path / "profile.json", "--all", "--temperature", 0.6)
+    assert at.stdout == whole.stdout
+    planned = show(tmp_path / "profile.json", "--all", "--plans")
+    assert planned.stdout.partition("\n\n")[2].startswith(
+        whole.stdout.partition("\n\n")[2].rstrip()
+    )
+    sized = show(tmp_path / "profile.json", "--all", "--batch-size", 1)
+    assert sized.stdout == planned.stdout
     for option in ("--temperature", "--batch-size", "--context"):
         refused = show(tmp_path / "profile.json", option, 7)
         assert refused.exit_code == 1
@@ -378,23 +382,3 @@ def test_a_plan_says_how_near_the_best_it_is(gap, words):
         update={"predicted": predicted.model_copy(update={"optimality_gap": None})}
     )
     assert "proven" not in render(bare)
-
-
-def test_a_profile_with_siblings_is_drawn(tmp_path):
-    entry = factory.positional([[0.6, 0.3, 0.2]] * 2, verifier="kseq", siblings=True)
-    factory.profile([entry]).save(tmp_path / "profile.json")
-    drawn = CliRunner().invoke(
-        main, ["show", str(tmp_path / "profile.json"), "--png", str(tmp_path / "figure.png")]
-    )
-    assert drawn.exit_code == 0, drawn.output
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_plan_without_reach_is_shown_and_drawn(tmp_path):
-    plan = solve(two_verifiers())
-    unknown = plan.model_copy(
-        update={"predicted": plan.predicted.model_copy(update={"reach": None})}
-    )
-    assert unknown.predicted.reach is None
-    assert len(render(unknown).splitlines()) >= plan.tree.num_nodes
-    assert len(plan_figure(unknown).axes[0].collections) == 1

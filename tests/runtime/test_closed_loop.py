@@ -253,7 +253,7 @@ def test_decoding_follows_and_says_what_it_did() -> None:
     assert len(last.followed.factors) == len(last.followed.chances) == len(last.tokens_by_step)
     assert last.followed.factors[-1] == pytest.approx(decoder.loop.factor, abs=1e-3)
     drawn = FIGURES[Report](made[-1].report)
-    assert [axes.get_title() for axes in drawn.axes][-1].startswith("believed")
+    assert [axes.get_title("left") for axes in drawn.axes][-1].startswith("believed")
 
 
 def test_greedy_text_is_the_same() -> None:
