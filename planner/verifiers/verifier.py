@@ -3,12 +3,13 @@
 In one step the draft proposes children for each node of a tree, and the target goes down the tree:
 at each node it accepts one of the children or none.  p is the target's distribution at a node and q
 the draft's.  The token that comes out is distributed as p whatever q is; how often it is one of the
-children is what verifiers differ in.
+children is what verifiers differ in.  A verifier may also judge a tree otherwise than node by node,
+as long as the text that comes out is the target's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -58,6 +59,32 @@ def source_of(rng: Random) -> Source:
     return rng
 
 
+class Drafted(Protocol):
+    """A drafted tree, its nodes numbered from the root, 0, parents first."""
+
+    @property
+    def children(self) -> Sequence[Sequence[int]]:
+        """Those of each node, in the order in which they were drawn."""
+
+    @property
+    def host_tokens(self) -> Array:
+        """int64 tensor [num_nodes], on the host."""
+
+    def draft_probs(self, node: int) -> Array:
+        """float tensor [V]: what the children of a node that has some were sampled from."""
+
+
+class Walk(NamedTuple):
+    """The way from the root of a drafted tree to the last accepted node."""
+
+    path: list[int]
+    """Accepted nodes, without the root."""
+    ranks: list[int]
+    """Theirs."""
+    tokens: list[int]
+    """Emitted: theirs, then the bonus token."""
+
+
 class Rank(NamedTuple):
     """The child of one rank at N nodes: does it come to be tried, and as what is it accepted?"""
 
@@ -73,8 +100,8 @@ class Verifier:
     """A method of verification: how children are drawn and judged, and what planning knows of it.
 
     A subclass sets the attributes below where they differ, and has `verify`, `masses` and, for a
-    law of its own, `sample`; the rest follows from these.  It holds no state, so that one instance
-    serves everybody.
+    law of its own, `sample`; the rest follows from these, `walk` too where it goes node by node.
+    It holds no state, so that one instance serves everybody.
     """
 
     name: ClassVar[str]
@@ -145,6 +172,31 @@ class Verifier:
         """
         raise NotImplementedError
 
+    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Walk:
+        """What a step makes of a drafted tree: node by node from the root, by `verify`.
+
+        target_probs  float tensor [num_nodes, V]  p at each node
+        rng           a `Source` or a `torch.Generator`
+
+        The tokens are distributed as if the target had written them.  Raises PlannerError as
+        `verify` does.
+        """
+        rng = source_of(rng)
+        found = Walk([], [], [])
+        drafted = tree.host_tokens  # once, not a transfer at every node
+        node = 0
+        while True:
+            children = tree.children[node]
+            p = target_probs[node]
+            q = tree.draft_probs(node) if children else p
+            rank, token = self.verify(p, q, _taken(drafted, children), rng)
+            found.tokens.append(token)
+            if rank < 0:
+                return found
+            node = children[rank]
+            found.path.append(node)
+            found.ranks.append(rank)
+
     def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
         """The chance of each token to come out as the accepted child of each rank, at N nodes.
 
@@ -195,3 +247,11 @@ class Verifier:
             f"verifier: got {self.name!r}, whose trees are not recorded; expected one whose "
             "siblings can be drawn one at a time, such as rrsw"
         )
+
+
+def _taken(tokens: Array, nodes: Sequence[int]) -> Array:
+    """int64 [len(nodes)]: entries of `tokens`, a view where they stand side by side."""
+    first = nodes[0] if nodes else 0
+    if not nodes or nodes[-1] - first == len(nodes) - 1:  # numbers of siblings only rise
+        return tokens[first : first + len(nodes)]
+    return tokens[nodes]

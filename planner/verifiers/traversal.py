@@ -1,0 +1,103 @@
+"""Verification from the leaves: a node is judged after all that was drafted below it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .namespace import Array
+from .rejection import normalised, sampled
+from .rrsw import RecursiveRejection
+from .verifier import Drafted, Random, Source, Walk, source_of
+
+
+class Traversal(RecursiveRejection):
+    """Draws without replacement, accepted as part of a path or not at all (traversal verification).
+
+    Node by node, a drafted token is thrown away before it is known how good what stands below it
+    is.  Here a node is *entered* with an acceptance a, 1 at the root: the chance with which the
+    text has to go on through it.  It keeps R, which starts as p, and D, which starts as q, and tries
+    its children in the order drawn.  The child x, drawn from D,
+
+        is entered with  min(1, a R(x) / D(x)):  if its subtree accepts anything, that is it;
+        else, with  s = sum (a R - D)+,  R becomes (a R - D)+ / s,  a becomes s / (s + 1 - a),
+        and D loses x and is renormalised (once it is empty, it is even over what was not tried).
+
+    After the last child the node itself is accepted with chance a, and the bonus token is drawn from
+    the R that is left.
+
+    Why it is lossless: *a subtree that is entered with a accepts with chance a, and what is emitted
+    below its node then follows the target*, whatever was drafted.  At a leaf that is plain.  At a
+    node, by induction, x is emitted through the child with chance min(D, a R)(x), of all children
+    a - s; (a R - D)+ is still owed, s in all; the child is rejected with chance s + 1 - a, and then,
+    whichever it was, R and a as they have become owe just that.  One more child changes nothing of
+    it as long as its token is drawn from D once it is decided to draw it: trees may grow.
+
+    At one node, or at a root whose children are leaves, a is 1 throughout and all is as in `rrsw`;
+    on a chain it is block verification (Sun et al. 2024).
+
+    Source: Weng et al. 2025, "Traversal Verification for Speculative Tree Decoding".
+    """
+
+    name = "traversal"
+    summary = "whole paths from the leaves, without replacement"
+    plain_with_one_child = False
+    recorded_as = None
+
+    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Walk:
+        """Depth first: the nodes that are open at the end are the path; see `Verifier.walk`."""
+        rng = source_of(rng)
+        tokens: list[int] = tree.host_tokens.tolist()
+        opened = [_Open(tree, 0, target_probs, 1.0)]
+        while True:
+            last = opened[-1]
+            if last.rank < len(last.family):
+                token = tokens[last.family[last.rank]]
+                entered = last.entering(token)
+                if entered > 0:
+                    opened.append(_Open(tree, last.family[last.rank], target_probs, entered))
+                else:
+                    last.reject(token)
+            elif last.acceptance == 1.0 or rng.accept(last.acceptance, 1.0):
+                path = [each.node for each in opened[1:]]
+                bonus = last.bonus(rng)
+                emitted = [*(tokens[node] for node in path), bonus]
+                return Walk(path, [each.rank for each in opened[:-1]], emitted)
+            else:
+                opened.pop()
+                opened[-1].reject(tokens[last.node])
+
+
+class _Open:
+    """A node that is neither accepted nor rejected yet: R, D and a as its children left them."""
+
+    def __init__(self, tree: Drafted, node: int, target_probs: Array, acceptance: float) -> None:
+        self.node, self.acceptance, self.rank = node, acceptance, 0
+        self.family = tree.children[node]
+        self._p = target_probs[node]
+        if self.family:
+            self._residual = normalised(self._p).cpu()
+            self._target = self._residual.numpy()  # in the same memory
+            self._draft = normalised(tree.draft_probs(node)).cpu().numpy()
+            self._tried = np.zeros(len(self._draft), np.bool_)
+
+    def entering(self, token: int) -> float:
+        """The acceptance that the child `token` is entered with."""
+        return min(1.0, self.acceptance * float(self._target[token] / self._draft[token]))
+
+    def reject(self, token: int) -> None:
+        """Go on to the next child after `token`, the last one tried; where nothing is left to
+        accept, there is none."""
+        from .rejected_paths import fill_untried
+        from .traversal_rates import fill_owed
+
+        self.acceptance = fill_owed(self._target, self._draft, self.acceptance)
+        self.rank += 1
+        if self.acceptance == 0.0:
+            self.rank = len(self.family)
+        elif self.rank < len(self.family):
+            self._tried[token] = True
+            fill_untried(self._draft, self._tried)
+
+    def bonus(self, rng: Source) -> int:
+        """The token behind the node, once it is accepted."""
+        return sampled(self._residual.to(self._p.device) if self.family else self._p, rng)
