@@ -102,9 +102,9 @@ def by_verifier(piece: Piece, sampling: Sampling) -> dict[str, Traces]:
     entries, arrays = acceptance_entries(piece, sampling)
     found = {}
     for entry in entries:
-        emitted, expected = (arrays[name].astype(float) for name in (entry.emitted, entry.expected))
-        starts = np.cumsum([0, *(prompt.num_positions for prompt in entry.prompts)])
-        found[entry.verifier] = Traces(emitted, starts, expected, by_rank_alone=entry.by_rank_alone)
+        found[entry.verifier] = Traces.of(
+            entry, (arrays[entry.expected], arrays[entry.emitted]), arrays.get(entry.entering)
+        )
     return found
 
 

@@ -145,10 +145,16 @@ def rows_or_even(weights: Array, untried: Array) -> Array:
     return xp.where(total > 0, weights / _at_least_tiny(total), even)
 
 
-def left_over(lack: Array, survival: Array) -> tuple[Array, Array]:
+def left_over(lack: Array, survival: Array, entered: float = 1.0) -> tuple[Array, Array]:
     """(R after a rejection, the chance [N, 1] to come so far); lack [N, V] is (R - D)+, which is
-    normalised in place."""
+    scaled in place.
+
+    entered  what R summed to at first.  Where that is 1, a rejected child leaves R owed for certain,
+             and R sums to 1 for ever; else what comes to nothing, 1 - entered, grows as a share.
+    """
     left = lack.sum(-1, keepdims=True)
+    if entered < 1:
+        left += (1 - entered) / _at_least_tiny(survival)
     lack /= _at_least_tiny(left)
     return lack, survival * left
 

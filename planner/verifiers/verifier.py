@@ -94,6 +94,9 @@ class Rank(NamedTuple):
     """float64 [N, m]: given that, the chance to be accepted as each of m tokens."""
     tokens: Array | None = None
     """int64 [N, m]: which tokens these are; None: all of the vocabulary in order."""
+    draft: Array | None = None
+    """float64 [N, m]: what the child is drawn from, given that, for methods that judge more than
+    one node at a time: its subtree is entered with mass / draft at its token."""
 
 
 class Verifier:
@@ -123,6 +126,9 @@ class Verifier:
     """Is no child ever likelier to be accepted than an earlier sibling, whatever p and q are?"""
     plain_with_one_child: ClassVar[bool] = False
     """Is it plain speculative sampling (`chain`) where no node has two children?"""
+    entered: ClassVar[tuple[float, ...]] = (1.0,)
+    """The acceptances with which a node may be entered that traces are kept for, ascending; 1 alone
+    where every node is judged by itself."""
     recorded_as: ClassVar[str | None] = None
     """The verifier whose trees the profiler records, which serve this one too; None: none are
     recorded for this one, unless decoding is greedy."""
@@ -210,6 +216,13 @@ class Verifier:
         from its exact law for each node: the mean over paths is right (a Rao-Blackwell estimate).
         """
         raise NotImplementedError
+
+    def masses_entered(
+        self, entered: float, p: Array, q: Array, num_ranks: int, rng: Any
+    ) -> Iterator[Rank]:
+        """`masses` at nodes that are entered with an acceptance, one of `self.entered`: of children
+        whose subtrees accept, among all ends of a walk that comes by, `entered` in all."""
+        return self.masses(p, q, num_ranks, rng)
 
     def rates(
         self, p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator

@@ -8,6 +8,7 @@ import torch
 
 from planner import Tree
 from planner.verifiers import VERIFIERS
+from profiler.acceptance import traced
 from tests.runtime.exact_source import law
 from tests.verifiers.distributions import FLAVOURS, random_pair
 from tests.verifiers.whole_trees import Drafted, FromTheLeaves
@@ -92,3 +93,26 @@ def test_a_chain_is_verified_as_a_block():
     parents = TREES["chain"]
     one, other = (law_of(each, parents, "dense") for each in (VERIFIERS["traversal"], Blocks()))
     assert distance(one, other) < EXACT
+
+
+@pytest.mark.parametrize("flavour", ["dense", "zeros"])
+def test_traces_know_the_acceptance_that_a_child_is_entered_with(flavour):
+    """P(the second child, y, and below it its only one, z, are the path | y, z are the text) is the
+    mean of  emitted min(1, q(z) / (entering p(z))):  within 5 standard errors of enumeration."""
+    parents, repeats = [-1, 0, 0, 2], 4000
+    p, q = distributions(len(parents), flavour)
+    exact: dict = {}
+    for (_, path, _, tokens), mass in law_of(VERIFIERS["traversal"], parents, flavour).items():
+        if path == (2, 3):
+            exact[tokens[:2]] = exact.get(tokens[:2], 0.0) + mass
+    assert exact
+    for (y, z), mass in exact.items():
+        rows = p[0].expand(repeats, -1), q[0].expand(repeats, -1)
+        emitted, rng = torch.full((repeats,), y), torch.Generator().manual_seed(y)
+        found = traced([VERIFIERS["traversal"]], rows, emitted, 2, rng)["traversal"]
+        carried, entering = found.emitted[:, -1].double(), found.entering[:, -1].double()
+        carried *= (q[2, z] / (entering * p[2, z]).clamp(min=1e-12)).clamp(max=1)
+        error = float(carried.std()) / repeats**0.5
+        assert float(carried.mean()) == pytest.approx(
+            mass / float(p[0, y] * p[2, z]), abs=5 * error + 1e-6
+        )

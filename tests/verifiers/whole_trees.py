@@ -26,7 +26,7 @@ Mistake = Literal[
 MISTAKES: tuple[Mistake, ...] = get_args(Mistake)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Drafted:
     """A drafted tree, given."""
 
@@ -50,6 +50,18 @@ class FromTheLeaves(RecursiveRejection):
         self.mistake = mistake
 
     def walk(self, tree, target_probs: Tensor, rng: Random) -> Walk:
+        found = self.ended(tree, target_probs, rng, 1.0)
+        assert found is not None
+        *path, bonus = found
+        tokens = tree.host_tokens.tolist()
+        ranks = [
+            list(tree.children[above]).index(node)
+            for above, node in zip([0, *path], path, strict=False)
+        ]
+        return Walk(path, ranks, [*(tokens[node] for node in path), bonus])
+
+    def ended(self, tree, target_probs: Tensor, rng: Random, entered: float) -> list[int] | None:
+        """The path and the bonus token; None where the root is rejected, entered with less than 1."""
         rng, tokens = source_of(rng), tree.host_tokens.tolist()
         num = len(target_probs[0])
         def below(node: int, a: float) -> list[int] | None:
@@ -78,10 +90,5 @@ class FromTheLeaves(RecursiveRejection):
                 residual = first
             return [int(rng.categorical(torch.tensor(residual, dtype=torch.float64)))]
 
-        *path, bonus = below(0, 1.0)
-        ranks = [
-            list(tree.children[above]).index(node)
-            for above, node in zip([0, *path], path, strict=False)
-        ]
-        return Walk(path, ranks, [*(tokens[node] for node in path), bonus])
+        return below(0, entered)
 
