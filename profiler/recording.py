@@ -2,6 +2,10 @@
 
 All positions of a text are drafted together: the text stands in the draft's cache once, and the
 nodes of many trees behind it, each seeing its own text and its own ancestors.
+
+Where whole paths are judged, a rejected child was rejected with all that stands below it, which
+says something about what does: there the target reads the nodes too, and what is drawn below such a
+child is drawn given that none of it is accepted.
 """
 
 from __future__ import annotations
@@ -90,9 +94,10 @@ def record_replays(
     """
     device = pair.target.device
     draft = pair.draft if recording.head is None else pair.hidden_draft
+    target = pair.target if VERIFIERS[recording.verifier].whole_paths else None
     source = seeded_source(recording.seed, device)
     of_draft = recording.of_draft or sampling.of_draft
-    drafting = _Drafting(draft, of_draft, recording, _Chances(device), source)
+    drafting = _Drafting(draft, target, sampling, of_draft, recording, _Chances(device), source)
     parts = []
     for written in texts:
         found = distributions_along(pair, written, sampling, recording.of_draft)
@@ -128,7 +133,10 @@ class _Drafting:
     """What drafts the trees: the same for all texts."""
 
     draft: LanguageModel
+    target: LanguageModel | None
+    """None where it need not read what is drafted."""
     sampling: Sampling
+    of_draft: Sampling
     recording: Recording
     chances: _Chances
     source: Source
@@ -144,18 +152,21 @@ class _Along(NamedTuple):
 
 def _recorded_text(drafting: _Drafting, along: _Along) -> list[Piece]:
     """One text's trees, some at a time."""
-    draft, (prompt, text) = drafting.draft, along.written
+    prompt, text = along.written
     read = [*prompt, *text[:-1]]
-    cache = draft.new_cache(len(read))
-    read_text(draft, read, cache, 0)
+    models = [each for each in (drafting.draft, drafting.target) if each is not None]
+    caches = [each.new_cache(len(read)) for each in models]
+    for model, cache in zip(models, caches, strict=True):
+        read_text(model, read, cache, 0)
     some = TREES_AT_ONCE.get(along.p.device.type, TREES_AT_ONCE["cuda"])
     parts = []
     for start in range(0, len(text), some):
-        trees = _Trees(drafting, cache, along, range(start, min(start + some, len(text))))
+        trees = _Trees(drafting, caches, along, range(start, min(start + some, len(text))))
         trees.grow()
         trees.note_chances()
         parts.append(trees.arrays())
-        cache.rewind(len(read))
+        for cache in caches:
+            cache.rewind(len(read))
     return parts
 
 
@@ -166,8 +177,10 @@ class _Trees:
     token in front of its position: [G, R], and with K candidates [G, R, K].
     """
 
-    def __init__(self, drafting: _Drafting, cache: RowCache, along: _Along, places: range) -> None:
-        self._drafting, self._cache, self._read = drafting, cache, cache.length
+    def __init__(
+        self, drafting: _Drafting, caches: Sequence[RowCache], along: _Along, places: range
+    ) -> None:
+        self._drafting, self._caches, self._read = drafting, caches, caches[0].length
         self._verifier = VERIFIERS[drafting.recording.verifier]
         self._p, self._q, (prompt, text) = along
         device = self._p.device
@@ -178,7 +191,8 @@ class _Trees:
         wide = *size, self._most
         self._places = torch.arange(places.start, places.stop, device=device)
         self._roots = self._places + len(prompt) - 1
-        self._rooms = drafting.draft.max_positions - 1 - self._roots
+        models = [each for each in (drafting.draft, drafting.target) if each is not None]
+        self._rooms = min(each.max_positions for each in models) - 1 - self._roots
         self._sizes = torch.zeros(size[0], dtype=torch.long, device=device)
         self._candidates = torch.zeros(wide, dtype=torch.long, device=device)
         self._drawn = torch.zeros(wide, dtype=torch.float64, device=device)
@@ -186,6 +200,10 @@ class _Trees:
         self._child = torch.full(wide, -1, device=device)
         self._taken = torch.full(size, -1, device=device)
         self._on_text = torch.zeros(size, dtype=torch.bool, device=device)
+        self._entered = torch.ones(size, dtype=torch.float64, device=device)
+        self._entering = torch.ones(wide, dtype=torch.float64, device=device)
+        self._rejected = torch.zeros(size, dtype=torch.bool, device=device)
+        """As parts of paths, with all below them; nowhere, if nodes are judged by themselves."""
         self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
         self._depths = torch.zeros(size, dtype=torch.long, device=device)
         self._cache_rows = torch.zeros((*size, size[1]), dtype=torch.long, device=device)
@@ -196,7 +214,8 @@ class _Trees:
         trees = torch.arange(len(self._places), device=self._places.device)
         self._on_text[:, 0] = True
         certain = torch.ones(len(trees), dtype=torch.float64, device=trees.device)
-        self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain)
+        roots = torch.zeros_like(trees)
+        self._expand(trees, roots, self._p[self._places], self._q[self._places], certain)
         while int(self._sizes.min()) < self._num_rows:
             trees, parents, ranks = self._best_places()
             if len(trees) == 0:
@@ -228,28 +247,35 @@ class _Trees:
         are drawn anew.
         """
         trees = torch.arange(len(self._places), device=self._places.device)
-        rows = torch.zeros_like(trees)
+        rows, entered = torch.zeros_like(trees), self._entered[:, 0]
         paths = torch.full((len(trees), MAX_LEVELS), -1, device=trees.device)
         for level in range(MAX_LEVELS):
             here = self._places[trees] + level < len(self._text)
-            trees, rows = trees[here], rows[here]
+            trees, rows, entered = trees[here], rows[here], entered[here]
             if len(trees) == 0:
                 break
-            ranks = self._taken[trees, rows]
+            ranks, entering = self._taken[trees, rows], self._entering[trees, rows]
             fresh = rows < 0
-            ranks[fresh] = self._drawn_at(self._places[trees[fresh]] + level)[1]
+            places = self._places[trees[fresh]] + level
+            _, ranks[fresh], entering[fresh] = self._drawn_behind(
+                entered[fresh], self._p[places], self._q[places], self._text[places]
+            )
             paths[trees, level] = ranks
-            on = ranks >= 0
-            below = torch.where(rows >= 0, self._child[trees, rows, ranks.clamp(min=0)], -1)
-            trees, rows = trees[on], below[on]
+            on, ranks = ranks >= 0, ranks.clamp(min=0)
+            below = torch.where(rows >= 0, self._child[trees, rows, ranks], -1)
+            entered = entering.gather(1, ranks[:, None])[:, 0]
+            trees, rows, entered = trees[on], below[on], entered[on]
         return paths
 
-    def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """What `Verifier.draw_given` makes of on-text nodes at `places`."""
-        if len(places) == 0:
-            return places[:, None].expand(0, self._most), places
-        p, q, tokens = self._p[places], self._q[places], self._text[places]
-        return self._verifier.draw_given(p, q, tokens, self._most, self._drafting.source)
+    def _drawn_behind(
+        self, entered: Tensor, p: Tensor, q: Tensor, tokens: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What `Verifier.draw_entered` makes of nodes with `tokens` behind them."""
+        source, most = self._drafting.source, self._most
+        if len(tokens) == 0:
+            wide = len(tokens), most
+            return tokens.new_zeros(wide), tokens, entered.new_ones(wide)
+        return self._verifier.draw_entered(entered, p, q, tokens, most, source)
 
     def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
         """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
@@ -271,15 +297,25 @@ class _Trees:
         self._on_text[trees, rows] = (
             self._on_text[trees, parents] & (self._taken[trees, parents] == ranks)
         )  # fmt: skip
+        if self._verifier.whole_paths:
+            taken, judged = self._taken[trees, parents], self._rejected | self._on_text
+            passed = (taken < 0) | (ranks < taken)
+            self._rejected[trees, rows] = judged[trees, parents] & passed
+            self._entered[trees, rows] = self._entering[trees, parents, ranks]
         above = self._cache_rows[trees, parents]
-        above[order, depths - 1] = self._cache.length + order
+        above[order, depths - 1] = self._caches[0].length + order
         self._cache_rows[trees, rows] = above
         tokens = self._candidates[trees, parents, ranks]
         visible = self._visible(trees, depths, above)
-        logits, scores = self._passed(tokens, self._roots[trees] + depths, visible)
+        positions, drafting = self._roots[trees] + depths, self._drafting
+        logits, scores = self._passed(tokens, positions, visible)
+        q = p = distribution(logits, drafting.of_draft)
+        if drafting.target is not None:
+            wanted = drafting.target.forward(tokens, positions, self._caches[1], visible)
+            p = distribution(wanted.to(q.device), drafting.sampling)
         values = self._values[trees, parents, ranks]
         self._values[trees, parents, ranks] = 0
-        self._expand(trees, rows, distribution(logits, self._drafting.sampling), values, scores)
+        self._expand(trees, rows, p, q, values, scores)
 
     def _passed(
         self, tokens: Tensor, positions: Tensor, visible: Tensor
@@ -287,29 +323,45 @@ class _Trees:
         """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
         draft, head = self._drafting.draft, self._drafting.recording.head
         if head is None:
-            return draft.forward(tokens, positions, self._cache, visible), None
+            return draft.forward(tokens, positions, self._caches[0], visible), None
         assert isinstance(draft, HiddenModel)  # checked where the recording began
-        logits, hidden = draft.forward_with_hidden(tokens, positions, self._cache, visible)
+        logits, hidden = draft.forward_with_hidden(tokens, positions, self._caches[0], visible)
         return logits, head.scores(hidden)
 
     def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
         """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
-        places = torch.arange(self._cache.length + len(trees), device=trees.device)
+        places = torch.arange(self._caches[0].length + len(trees), device=trees.device)
         visible = (places <= self._roots[trees, None]) & (places < self._read)
         levels = torch.arange(above.shape[1], device=trees.device)
         own = above.gather(1, depths[:, None] - 1)
         return visible.scatter_(1, above.where(levels < depths[:, None], own), True)
 
     def _expand(
-        self, trees: Tensor, rows: Tensor, q: Tensor, values: Tensor, scores: Tensor | None = None
+        self,
+        trees: Tensor,
+        rows: Tensor,
+        p: Tensor,
+        q: Tensor,
+        values: Tensor,
+        scores: Tensor | None = None,
     ) -> None:
-        """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
+        """Draw the candidates of `rows`, which are reached with the chances `values` [w].
+
+        p  float [w, V]  of use at rejected rows only
+        """
         candidates = self._verifier.sample(q, self._most, self._drafting.source)
         places = self._places[trees] + self._depths[trees, rows]
         on_text = self._on_text[trees, rows] & (places < len(self._text))
         self._on_text[trees, rows] = on_text
-        candidates[on_text], taken = self._drawn_at(places[on_text])
-        self._taken[trees[on_text], rows[on_text]] = taken
+        where, rejected = places[on_text], self._rejected[trees, rows]
+        nothing = torch.full_like(trees[rejected], -1)
+        for these, known in (
+            (on_text, (self._p[where], self._q[where], self._text[where])),
+            (rejected, (p[rejected], q[rejected], nothing)),
+        ):
+            at = trees[these], rows[these]
+            found = self._drawn_behind(self._entered[at], *known)
+            candidates[these], self._taken[at], self._entering[at] = found
         seen = shown(q, candidates, FEATURES, scores, distinct=self._verifier.distinct)
         drawn = torch.from_numpy(seen.drawn).to(q.device)
         self._candidates[trees, rows] = candidates

@@ -46,7 +46,7 @@ class Traversal(RecursiveRejection):
     summary = "whole paths from the leaves, without replacement"
     plain_with_one_child = False
     entered = ENTERED
-    recorded_as = None
+    recorded_as = "traversal"
 
     def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Walk:
         """Depth first: the nodes that are open at the end are the path; see `Verifier.walk`."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from ..documents.document import PlannerError
-from .namespace import Array
+from .namespace import Array, namespace
 
 Law = Literal["independent", "without replacement", "top", "hub"]
 """How the children of one node are drawn from q: independently; without replacement, evenly over
@@ -144,6 +144,11 @@ class Verifier:
         return self.law == "top"
 
     @property
+    def whole_paths(self) -> bool:
+        """Is a node judged together with what was drafted below it?"""
+        return len(self.entered) > 1
+
+    @property
     def grows(self) -> bool:
         """May it be decided while drafting whether a node gets another child?"""
         return self.incremental and self.nested and self.by_rank_alone
@@ -260,6 +265,18 @@ class Verifier:
             f"verifier: got {self.name!r}, whose trees are not recorded; expected one whose "
             "siblings can be drawn one at a time, such as rrsw"
         )
+
+    def draw_entered(
+        self, entered: Array, p: Array, q: Array, tokens: Array, num_children: int, source: Source
+    ) -> tuple[Array, Array, Array]:
+        """`draw_given` at nodes that are entered with these acceptances, float64 [w], given that the
+        walk ends there or below and what comes out behind them; or that it does neither, if -1 does.
+
+        Returns the acceptances that the children are entered with, too, float64 [w, num_children],
+        as far as they are tried; of use where `whole_paths` are judged.
+        """
+        children, ranks = self.draw_given(p, q, tokens, num_children, source)
+        return children, ranks, namespace(p).ones_like(children, dtype=entered.dtype)
 
 
 def _taken(tokens: Array, nodes: Sequence[int]) -> Array:
