@@ -47,7 +47,7 @@ class Traced(NamedTuple):
     With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
     y.  The second is what a walk along an emitted text needs: given the text, it says with which
     probability a tree's child of rank r carried it on.  A column per rank; where siblings matter,
-    per number of siblings and rank.  Where whole paths are verified there are as many for each of the
+    per number of siblings and rank.  Where whole paths are judged there are as many for each of the
     acceptances with which a node is entered (`Verifier.entered`), and all are given that the walk
     ends at the node or below it.  Where the law depends on which tokens were rejected before,
     these are estimates along one path of rejections at each position, right on average: one is
@@ -149,8 +149,12 @@ def traced(
 
 def _joined(parts: Sequence[Traced], axis: int) -> Traced:
     """All parts side by side, float32."""
-    fields = zip(*parts, strict=True)
-    return Traced(*(None if f[0] is None else torch.cat(f, axis).float() for f in fields))
+    expected, emitted, entering = zip(*parts, strict=True)
+    return Traced(
+        torch.cat(expected, axis).float(),
+        torch.cat(emitted, axis).float(),
+        None if entering[0] is None else torch.cat(entering, axis).float(),
+    )
 
 
 def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor, entered: float) -> Traced:

@@ -60,11 +60,10 @@ class Acceptance(Part):
     the one child of a node with one, then both of a node with two, and so on: K (K + 1) / 2 columns
     for K ranks.
 
-    Where whole paths are verified, what becomes of a node depends, too, on the acceptance with
-    which it is entered: all columns for the first one of `entered`, then for the next, up to 1.
+    Where whole paths are judged, what becomes of a node depends, too, on the acceptance with which
+    it is entered: there are all columns for the first of `entered`, then for the next, up to 1.
     What is above then holds given that the walk ends at the node or below it, and
-      entering[t, r]               = the acceptance that the child of rank r is entered with, if
-                                     it is y.
+      entering[t, r] = the acceptance that the child of rank r is entered with, if it is y.
     """
 
     sampling: Sampling

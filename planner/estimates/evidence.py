@@ -8,10 +8,10 @@ a round stands at position t + l.  It passes m * emitted[t + l, r] to its child 
 one; the rest ends the round there, and the next starts at t + l + 1.  There are sum v rounds, and
 tokens per step are the visits of all nodes over sum v.
 
-Where whole paths are verified, m is the chance that the round ends at the node or below it, and what
-becomes of that depends on the acceptance a that the node is entered with, too; the child's is
-entering[t + l, r].  Traces know some values of a: the mass of others is shared out between the two
-on either side, so that its mean a stays what it is.
+Where whole paths are judged, m is the chance that the round ends at the node or below it, and what
+becomes of that depends on the acceptance a, too, with which the node is entered; the child's is
+entering[t + l, r].  Traces are kept for some values of a: the mass of any other is shared out
+between the two on either side, so that the mean of a stays what it is.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ class _Columns:
     by_rank_alone: bool = True
     non_increasing: bool = False
     """Does the method guarantee that acceptance never rises with the rank?"""
+    entered: np.ndarray = field(default_factory=lambda: np.ones(1))
+    """float64 [E], ascending to 1: the acceptances with which a node may be entered; traces repeat
+    all columns for each of them."""
 
     def _law(self, columns: np.ndarray) -> AcceptanceLaw:
         law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
@@ -111,8 +114,6 @@ class Traces(_Columns):
     entering: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), kw_only=True)
     """float64 [N, columns]: the acceptance that the child is entered with, if it carries the text
     on; empty where every node is judged by itself."""
-    entered: np.ndarray = field(default_factory=lambda: np.ones(1), kw_only=True)
-    """float64 [E], ascending to 1: those that all columns are repeated for, E times."""
 
     @classmethod
     def of(
@@ -138,7 +139,8 @@ class Traces(_Columns):
     @property
     def law(self) -> AcceptanceLaw:
         """The law of all positions, each weighing the same."""
-        return self._law(self._inside[len(self.entered) - 1 :: len(self.entered)].mean(axis=0)[None])
+        at_roots = self._inside[len(self.entered) - 1 :: len(self.entered)]
+        return self._law(at_roots.mean(axis=0)[None, :])
 
     @property
     def _inside(self) -> np.ndarray:
@@ -185,8 +187,7 @@ class Traces(_Columns):
         firsts, inside = self.starts[:-1] * len(self.entered), self._inside
         weights = np.add.reduceat(examined.T, firsts, axis=0)
         sums = np.stack(
-            [np.add.reduceat(row[:, None] * inside, firsts, axis=0) for row in examined],
-            axis=1,
+            [np.add.reduceat(row[:, None] * inside, firsts, axis=0) for row in examined], axis=1
         )
         if differ(sums, weights):
             return self._law(sums.sum(axis=0) / weights.sum(axis=0)[:, None])
@@ -285,6 +286,7 @@ def recorded(profile: Profile, entry: Acceptance) -> Evidence:
     return PromptMeans(
         _substochastic(means, entry),
         np.array([prompt.num_positions for prompt in entry.prompts], np.float64),
+        entered=np.array(entry.entered),
         by_rank_alone=entry.by_rank_alone,
         non_increasing=_falls(entry),
     )

@@ -162,8 +162,8 @@ def left_over(lack: Array, survival: Array, entered: float = 1.0) -> tuple[Array
     """(R after a rejection, the chance [N, 1] to come so far); lack [N, V] is (R - D)+, which is
     scaled in place.
 
-    entered  what R summed to at first.  Where that is 1, a rejected child leaves R owed for certain,
-             and R sums to 1 for ever; else what comes to nothing, 1 - entered, grows as a share.
+    entered  what R summed to at first.  If that is 1, it sums to 1 ever after; if not, what it
+             lacks, of which nothing has to come, is the larger a share the rarer all this is
     """
     left = lack.sum(-1, keepdims=True)
     if entered < 1:

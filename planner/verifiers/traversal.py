@@ -19,22 +19,22 @@ class Traversal(RecursiveRejection):
 
     Node by node, a drafted token is thrown away before it is known how good what stands below it
     is.  Here a node is *entered* with an acceptance a, 1 at the root: the chance with which the
-    text has to go on through it.  It keeps R, which starts as p, and D, which starts as q, and tries
-    its children in the order drawn.  The child x, drawn from D,
+    text has to go on through it.  It keeps R, which starts as p, and D, which starts as q, and
+    tries its children in the order drawn.  The child x, drawn from D,
 
         is entered with  min(1, a R(x) / D(x)):  if its subtree accepts anything, that is it;
         else, with  s = sum (a R - D)+,  R becomes (a R - D)+ / s,  a becomes s / (s + 1 - a),
         and D loses x and is renormalised (once it is empty, it is even over what was not tried).
 
-    After the last child the node itself is accepted with chance a, and the bonus token is drawn from
-    the R that is left.
+    After the last child the node itself is accepted with chance a, and the bonus token is drawn
+    from the R that is left.
 
     Why it is lossless: *a subtree that is entered with a accepts with chance a, and what is emitted
     below its node then follows the target*, whatever was drafted.  At a leaf that is plain.  At a
-    node, by induction, x is emitted through the child with chance min(D, a R)(x), of all children
-    a - s; (a R - D)+ is still owed, s in all; the child is rejected with chance s + 1 - a, and then,
-    whichever it was, R and a as they have become owe just that.  One more child changes nothing of
-    it as long as its token is drawn from D once it is decided to draw it: trees may grow.
+    node, by induction, the child is accepted as x with chance min(D, a R)(x), a - s in all, and
+    (a R - D)+ is still owed, s in all.  It is rejected with chance s + 1 - a, and then, whichever
+    it was, a and R as they have become owe just that.  One more child changes nothing of this, as
+    long as its token is drawn from D after it is decided to draw one: trees may grow.
 
     At one node, or at a root whose children are leaves, a is 1 throughout and all is as in `rrsw`;
     on a chain it is block verification (Sun et al. 2024).

@@ -269,11 +269,13 @@ class Verifier:
     def draw_entered(
         self, entered: Array, p: Array, q: Array, tokens: Array, num_children: int, source: Source
     ) -> tuple[Array, Array, Array]:
-        """`draw_given` at nodes that are entered with these acceptances, float64 [w], given that the
-        walk ends there or below and what comes out behind them; or that it does neither, if -1 does.
+        """`draw_given`, where whole paths are judged: given that the walk ends at the node or below
+        it, and what comes out behind it; or, for a token of -1, that it does not end there.
 
-        Returns the acceptances that the children are entered with, too, float64 [w, num_children],
-        as far as they are tried; of use where `whole_paths` are judged.
+        entered  float64 tensor [w]  the acceptances that the nodes are entered with
+
+        Returns what `draw_given` does, and the acceptances that the children are entered with, as
+        far as they are tried, float64 [w, num_children].
         """
         children, ranks = self.draw_given(p, q, tokens, num_children, source)
         return children, ranks, namespace(p).ones_like(children, dtype=entered.dtype)

@@ -55,7 +55,7 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
         assert all(costs.overhead[rule].counts == [2, 6] for rule in VERIFIERS if rule != "rrsw")
     for entry in profile.acceptance:
         expected, emitted = profile.traces(entry)
-        assert expected.shape == emitted.shape == (21, entry.num_columns)
+        assert expected.shape == emitted.shape == (21, entry.num_columns * len(entry.entered))
         most = VERIFIERS[entry.verifier].max_children or 3
         assert entry.num_ranks == (min(most, 3) if entry.sampling.temperature > 0 else 3)
         assert [prompt.num_positions for prompt in entry.prompts] == [7, 7, 7]

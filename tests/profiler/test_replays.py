@@ -235,6 +235,22 @@ def test_the_statistical_check_sees_trees_that_do_not_know_the_text(monkeypatch)
     assert min(p_values("rrsw", RULES["greedy"])) < LEVEL / SIZE
 
 
+def test_the_statistical_check_sees_rejected_subtrees_that_do_not_know_it(monkeypatch):
+    """Below a child that was rejected with all below it, children drawn as anywhere."""
+    traversal = VERIFIERS["traversal"]
+    given = traversal.draw_entered
+
+    def free(entered, p, q, tokens, num_children, source):
+        children, *others = given(entered, p, q, tokens, num_children, source)
+        unaware = tokens < 0
+        if unaware.any():
+            children[unaware] = traversal.sample(q[unaware], num_children, source)
+        return children, *others
+
+    monkeypatch.setattr(traversal, "draw_entered", free)
+    assert min(p_values("traversal", RULES["greedy"])) < LEVEL / SIZE
+
+
 # ------------------------------------------- no chance at all: temperature 0, exactly
 
 GREEDY = Sampling(temperature=0.0)

@@ -68,7 +68,9 @@ def enumerate_entered(p, q, num_ranks, entered):
         drafts = rng.without_replacement(rows, num_ranks)[0].tolist()
         leaves = [[*range(1, num_ranks + 1)], *[[]] * num_ranks]
         tree = Drafted(leaves, [0, *drafts], rows)
-        found = FromTheLeaves().ended(tree, torch.tensor(np.tile(p, (len(leaves), 1))), rng, entered)
+        found = FromTheLeaves().ended(
+            tree, torch.tensor(np.tile(p, (len(leaves), 1))), rng, entered
+        )
         return (found[0] - 1, drafts[found[0] - 1]) if found and len(found) == 2 else None
 
     rates = np.zeros((num_ranks, len(p)))
@@ -79,9 +81,9 @@ def enumerate_entered(p, q, num_ranks, entered):
 
 
 def enumerate_columns(name, p, q, num_ranks):
-    """a(x), float64 [columns, V]: of all siblings; or of one, of two, ... if it matters; where whole
-    trees are judged, for every acceptance that a node may be entered with."""
-    if len(VERIFIERS[name].entered) > 1:
+    """a(x), float64 [columns, V]: of all siblings; or of one, of two, ... if it matters; where
+    whole paths are judged, for every acceptance that a node may be entered with."""
+    if VERIFIERS[name].whole_paths:
         every = VERIFIERS[name].entered
         return np.concatenate([enumerate_entered(p, q, num_ranks, each) for each in every])
     if VERIFIERS[name].by_rank_alone:
@@ -111,7 +113,7 @@ def test_traces_average_to_the_enumerated_law(verifier, flavour, size):
     rng = np.random.default_rng(size)
     p, q = random_pair(rng, size, flavour)
     repeats = 4000
-    num_ranks = ranks_of(verifier, min(size, 4 if len(VERIFIERS[verifier].entered) == 1 else 3))
+    num_ranks = ranks_of(verifier, min(size, 3 if VERIFIERS[verifier].whole_paths else 4))
     exact = enumerate_columns(verifier, p, q, num_ranks)
     if verifier == "rrsw":
         np.testing.assert_allclose(exact, enumerate_rrsw(p, q, num_ranks), atol=1e-12)

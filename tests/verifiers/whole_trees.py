@@ -61,9 +61,10 @@ class FromTheLeaves(RecursiveRejection):
         return Walk(path, ranks, [*(tokens[node] for node in path), bonus])
 
     def ended(self, tree, target_probs: Tensor, rng: Random, entered: float) -> list[int] | None:
-        """The path and the bonus token; None where the root is rejected, entered with less than 1."""
+        """The path and the bonus token; None where the root, entered like this, is rejected."""
         rng, tokens = source_of(rng), tree.host_tokens.tolist()
         num = len(target_probs[0])
+
         def below(node: int, a: float) -> list[int] | None:
             """Nodes accepted below this one, and the bonus token; None where it is rejected."""
             residual = first = norm(target_probs[node].tolist())
@@ -91,4 +92,3 @@ class FromTheLeaves(RecursiveRejection):
             return [int(rng.categorical(torch.tensor(residual, dtype=torch.float64)))]
 
         return below(0, entered)
-
