@@ -34,6 +34,7 @@ from runtime.token_distribution import distribution
 from runtime.written import Written
 
 from .acceptance import distributions_along
+from .cached_nodes import CachedNodes
 from .journal import Piece
 
 EXPANDED_AT_ONCE = 2
@@ -180,7 +181,7 @@ class _Trees:
     def __init__(
         self, drafting: _Drafting, caches: Sequence[RowCache], along: _Along, places: range
     ) -> None:
-        self._drafting, self._caches, self._read = drafting, caches, caches[0].length
+        self._drafting = drafting
         self._verifier = VERIFIERS[drafting.recording.verifier]
         self._p, self._q, (prompt, text) = along
         device = self._p.device
@@ -203,19 +204,19 @@ class _Trees:
         self._entered = torch.ones(size, dtype=torch.float64, device=device)
         self._entering = torch.ones(wide, dtype=torch.float64, device=device)
         self._rejected = torch.zeros(size, dtype=torch.bool, device=device)
-        """As parts of paths, with all below them; nowhere, if nodes are judged by themselves."""
+        """With all below them, where whole paths are judged; else nowhere."""
         self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
         self._depths = torch.zeros(size, dtype=torch.long, device=device)
-        self._cache_rows = torch.zeros((*size, size[1]), dtype=torch.long, device=device)
-        """Rows in the cache of the ancestors of each row, its own last, by depth below the root."""
+        self._drafted, *read = (CachedNodes(each, self._roots, size[1]) for each in caches)
+        self._read = read[0] if read else None
+        """What the target reads: rejected nodes, and above them those that are the text's own."""
 
     def grow(self) -> None:
         """Draft until the trees are as wide as wanted."""
         trees = torch.arange(len(self._places), device=self._places.device)
         self._on_text[:, 0] = True
         certain = torch.ones(len(trees), dtype=torch.float64, device=trees.device)
-        roots = torch.zeros_like(trees)
-        self._expand(trees, roots, self._p[self._places], self._q[self._places], certain)
+        self._expand(trees, torch.zeros_like(trees), self._q[self._places], certain)
         while int(self._sizes.min()) < self._num_rows:
             trees, parents, ranks = self._best_places()
             if len(trees) == 0:
@@ -297,25 +298,36 @@ class _Trees:
         self._on_text[trees, rows] = (
             self._on_text[trees, parents] & (self._taken[trees, parents] == ranks)
         )  # fmt: skip
-        if self._verifier.whole_paths:
-            taken, judged = self._taken[trees, parents], self._rejected | self._on_text
-            passed = (taken < 0) | (ranks < taken)
-            self._rejected[trees, rows] = judged[trees, parents] & passed
-            self._entered[trees, rows] = self._entering[trees, parents, ranks]
-        above = self._cache_rows[trees, parents]
-        above[order, depths - 1] = self._caches[0].length + order
-        self._cache_rows[trees, rows] = above
-        tokens = self._candidates[trees, parents, ranks]
-        visible = self._visible(trees, depths, above)
-        positions, drafting = self._roots[trees] + depths, self._drafting
-        logits, scores = self._passed(tokens, positions, visible)
-        q = p = distribution(logits, drafting.of_draft)
-        if drafting.target is not None:
-            wanted = drafting.target.forward(tokens, positions, self._caches[1], visible)
-            p = distribution(wanted.to(q.device), drafting.sampling)
+        tokens, positions = self._candidates[trees, parents, ranks], self._roots[trees] + depths
+        p = self._p_rejected(trees, parents, ranks, rows)
+        at = self._drafted.cache.length + order
+        self._drafted.place(trees, parents, rows, depths, at)
+        logits, scores = self._passed(tokens, positions, self._drafted.visible(trees, rows, depths))
         values = self._values[trees, parents, ranks]
         self._values[trees, parents, ranks] = 0
-        self._expand(trees, rows, p, q, values, scores)
+        q = distribution(logits, self._drafting.of_draft)
+        self._expand(trees, rows, q, values, p, scores)
+
+    def _p_rejected(self, trees: Tensor, parents: Tensor, ranks: Tensor, rows: Tensor) -> Tensor:
+        """float [rejected, V]: where whole paths are judged, p at those of the new rows that were
+        rejected with all below them; which these are is noted."""
+        target, read = self._drafting.target, self._read
+        if target is None or read is None:
+            return self._p[:0]
+        taken, judged = self._taken[trees, parents], self._rejected | self._on_text
+        gone = judged[trees, parents] & ((taken < 0) | (ranks < taken))
+        self._rejected[trees, rows] = gone
+        self._entered[trees, rows] = self._entering[trees, parents, ranks]
+        tokens, depths = self._candidates[trees, parents, ranks], self._depths[trees, rows]
+        at = self._roots[trees] + depths  # of the text's own, should it be one of them
+        at[gone] = read.cache.length + torch.arange(int(gone.sum()), device=at.device)
+        read.place(trees, parents, rows, depths, at)
+        if not bool(gone.any()):
+            return self._p[:0]
+        trees, rows, depths = trees[gone], rows[gone], depths[gone]
+        visible = read.visible(trees, rows, depths)
+        logits = target.forward(tokens[gone], self._roots[trees] + depths, read.cache, visible)
+        return distribution(logits.to(self._p.device), self._drafting.sampling)
 
     def _passed(
         self, tokens: Tensor, positions: Tensor, visible: Tensor
@@ -323,44 +335,33 @@ class _Trees:
         """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
         draft, head = self._drafting.draft, self._drafting.recording.head
         if head is None:
-            return draft.forward(tokens, positions, self._caches[0], visible), None
+            return draft.forward(tokens, positions, self._drafted.cache, visible), None
         assert isinstance(draft, HiddenModel)  # checked where the recording began
-        logits, hidden = draft.forward_with_hidden(tokens, positions, self._caches[0], visible)
+        cache = self._drafted.cache
+        logits, hidden = draft.forward_with_hidden(tokens, positions, cache, visible)
         return logits, head.scores(hidden)
-
-    def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
-        """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
-        places = torch.arange(self._caches[0].length + len(trees), device=trees.device)
-        visible = (places <= self._roots[trees, None]) & (places < self._read)
-        levels = torch.arange(above.shape[1], device=trees.device)
-        own = above.gather(1, depths[:, None] - 1)
-        return visible.scatter_(1, above.where(levels < depths[:, None], own), True)
 
     def _expand(
         self,
         trees: Tensor,
         rows: Tensor,
-        p: Tensor,
         q: Tensor,
         values: Tensor,
+        p_rejected: Tensor | None = None,
         scores: Tensor | None = None,
     ) -> None:
-        """Draw the candidates of `rows`, which are reached with the chances `values` [w].
-
-        p  float [w, V]  of use at rejected rows only
-        """
+        """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
         candidates = self._verifier.sample(q, self._most, self._drafting.source)
         places = self._places[trees] + self._depths[trees, rows]
         on_text = self._on_text[trees, rows] & (places < len(self._text))
         self._on_text[trees, rows] = on_text
-        where, rejected = places[on_text], self._rejected[trees, rows]
-        nothing = torch.full_like(trees[rejected], -1)
-        for these, known in (
-            (on_text, (self._p[where], self._q[where], self._text[where])),
-            (rejected, (p[rejected], q[rejected], nothing)),
-        ):
+        where, gone = places[on_text], self._rejected[trees, rows]
+        known = [(on_text, (self._p[where], self._q[where], self._text[where]))]
+        if p_rejected is not None:
+            known.append((gone, (p_rejected, q[gone], torch.full_like(trees[gone], -1))))
+        for these, laws in known:
             at = trees[these], rows[these]
-            found = self._drawn_behind(self._entered[at], *known)
+            found = self._drawn_behind(self._entered[at], *laws)
             candidates[these], self._taken[at], self._entering[at] = found
         seen = shown(q, candidates, FEATURES, scores, distinct=self._verifier.distinct)
         drawn = torch.from_numpy(seen.drawn).to(q.device)
