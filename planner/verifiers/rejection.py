@@ -73,7 +73,9 @@ class Rejection(Verifier):
             searching = taken < 0
             lack, excess = (residual - draft).clamp(min=0), (draft - residual).clamp(min=0)
             there = token.clamp(min=0)
-            coin = xp.concatenate((at(lack, there), at(xp.minimum(residual, draft), there)), -1)
+            coin = xp.concatenate(
+                (at(lack, there), xp.minimum(at(residual, there), at(draft, there))), -1
+            )
             accepted = searching & (tokens >= 0) & (source.categorical(_possible(coin)) == 1)
             rejected = searching & ~accepted & (excess.sum(-1) > 0)
             child = source.categorical(xp.where(rejected[:, None], excess, draft))
