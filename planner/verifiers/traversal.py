@@ -7,7 +7,7 @@ import numpy as np
 from .namespace import Array
 from .rejection import normalised, sampled
 from .rrsw import RecursiveRejection
-from .verifier import Drafted, Random, Source, Walk, source_of
+from .verifier import Accepted, Drafted, Random, Source, source_of
 
 ENTERED = tuple(round((place / 8) ** 1.5, 4) for place in range(1, 9))
 """Acceptances of a node for which it is recorded what becomes of it.  Between them that is nearly
@@ -48,7 +48,7 @@ class Traversal(RecursiveRejection):
     entered = ENTERED
     recorded_as = "traversal"
 
-    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Walk:
+    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Accepted:
         """Depth first: the nodes that are open at the end are the path; see `Verifier.walk`."""
         rng = source_of(rng)
         tokens: list[int] = tree.host_tokens.tolist()
@@ -66,7 +66,7 @@ class Traversal(RecursiveRejection):
                 path = [each.node for each in opened[1:]]
                 bonus = last.bonus(rng)
                 emitted = [*(tokens[node] for node in path), bonus]
-                return Walk(path, [each.rank for each in opened[:-1]], emitted)
+                return Accepted(path, [each.rank for each in opened[:-1]], emitted)
             else:
                 opened.pop()
                 opened[-1].reject(tokens[last.node])

@@ -64,7 +64,7 @@ class Drafted(Protocol):
 
     @property
     def children(self) -> Sequence[Sequence[int]]:
-        """Those of each node, in the order in which they were drawn."""
+        """Each node's children, in the order in which they were drawn."""
 
     @property
     def host_tokens(self) -> Array:
@@ -74,7 +74,7 @@ class Drafted(Protocol):
         """float tensor [V]: what the children of a node that has some were sampled from."""
 
 
-class Walk(NamedTuple):
+class Accepted(NamedTuple):
     """The way from the root of a drafted tree to the last accepted node."""
 
     path: list[int]
@@ -183,8 +183,8 @@ class Verifier:
         """
         raise NotImplementedError
 
-    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Walk:
-        """What a step makes of a drafted tree: node by node from the root, by `verify`.
+    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Accepted:
+        """The accepted path of a drafted tree: found node by node from the root, by `verify`.
 
         target_probs  float tensor [num_nodes, V]  p at each node
         rng           a `Source` or a `torch.Generator`
@@ -193,7 +193,7 @@ class Verifier:
         `verify` does.
         """
         rng = source_of(rng)
-        found = Walk([], [], [])
+        found = Accepted([], [], [])
         drafted = tree.host_tokens  # once, not a transfer at every node
         node = 0
         while True:

@@ -101,7 +101,7 @@ def test_models_of_few_positions_and_few_tokens_are_profiled_without_options(
     assert profile.target.max_positions == max_positions
     assert len(profile.costs) == 1
     assert all(entry.num_ranks <= vocab_size for entry in profile.acceptance)
-    assert [entry.verifier for entry in profile.replays] == ["rrsw"]
+    assert [entry.verifier for entry in profile.replays] == ["rrsw", "traversal"]
     named = CliRunner().invoke(main, [*arguments, "--context", str(max_positions)])
     assert named.exit_code == 1
     assert f"context: got {max_positions}, expected at most" in named.output

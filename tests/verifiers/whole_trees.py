@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from planner.verifiers.rrsw import RecursiveRejection
-from planner.verifiers.verifier import Random, Walk
+from planner.verifiers.verifier import Accepted, Random
 from runtime.randomness import source_of
 
 from .one_node import above, norm, without
@@ -49,7 +49,7 @@ class FromTheLeaves(RecursiveRejection):
     def __init__(self, mistake: Mistake | None = None) -> None:
         self.mistake = mistake
 
-    def walk(self, tree, target_probs: Tensor, rng: Random) -> Walk:
+    def walk(self, tree, target_probs: Tensor, rng: Random) -> Accepted:
         found = self.ended(tree, target_probs, rng, 1.0)
         assert found is not None
         *path, bonus = found
@@ -58,7 +58,7 @@ class FromTheLeaves(RecursiveRejection):
             list(tree.children[above]).index(node)
             for above, node in zip([0, *path], path, strict=False)
         ]
-        return Walk(path, ranks, [*(tokens[node] for node in path), bonus])
+        return Accepted(path, ranks, [*(tokens[node] for node in path), bonus])
 
     def ended(self, tree, target_probs: Tensor, rng: Random, entered: float) -> list[int] | None:
         """The path and the bonus token; None where the root, entered like this, is rejected."""
