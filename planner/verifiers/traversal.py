@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .namespace import Array
-from .rejection import normalised, sampled
 from .rrsw import RecursiveRejection
-from .verifier import Accepted, Drafted, Random, Source, source_of
+from .verifier import Accepted, Drafted, Random, source_of
 
 ENTERED = tuple(round((place / 8) ** 1.5, 4) for place in range(1, 9))
 """Acceptances of a node for which it is recorded what becomes of it.  Between them that is nearly
@@ -50,59 +47,29 @@ class Traversal(RecursiveRejection):
 
     def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Accepted:
         """Depth first: the nodes that are open at the end are the path; see `Verifier.walk`."""
+        from .open_nodes import OpenNode
+
+        def opened(node: int, entered: float) -> OpenNode:
+            family, p = tree.children[node], target_probs[node]
+            q = tree.draft_probs(node) if family else p
+            return OpenNode(node, family, p, q, entered)
+
         rng = source_of(rng)
         tokens: list[int] = tree.host_tokens.tolist()
-        opened = [_Open(tree, 0, target_probs, 1.0)]
+        nodes = [opened(0, 1.0)]
         while True:
-            last = opened[-1]
+            last = nodes[-1]
             if last.rank < len(last.family):
-                token = tokens[last.family[last.rank]]
-                entered = last.entering(token)
+                child = last.family[last.rank]
+                entered = last.entering(tokens[child])
                 if entered > 0:
-                    opened.append(_Open(tree, last.family[last.rank], target_probs, entered))
+                    nodes.append(opened(child, entered))
                 else:
-                    last.reject(token)
+                    last.reject(tokens[child])
             elif last.acceptance == 1.0 or rng.accept(last.acceptance, 1.0):
-                path = [each.node for each in opened[1:]]
-                bonus = last.bonus(rng)
-                emitted = [*(tokens[node] for node in path), bonus]
-                return Accepted(path, [each.rank for each in opened[:-1]], emitted)
+                path = [each.node for each in nodes[1:]]
+                emitted = [*(tokens[node] for node in path), last.bonus(rng)]
+                return Accepted(path, [each.rank for each in nodes[:-1]], emitted)
             else:
-                opened.pop()
-                opened[-1].reject(tokens[last.node])
-
-
-class _Open:
-    """A node that is neither accepted nor rejected yet: R, D and a as its children left them."""
-
-    def __init__(self, tree: Drafted, node: int, target_probs: Array, acceptance: float) -> None:
-        self.node, self.acceptance, self.rank = node, acceptance, 0
-        self.family = tree.children[node]
-        self._p = target_probs[node]
-        if self.family:
-            self._residual = normalised(self._p).cpu()
-            self._target = self._residual.numpy()  # in the same memory
-            self._draft = normalised(tree.draft_probs(node)).cpu().numpy()
-            self._tried = np.zeros(len(self._draft), np.bool_)
-
-    def entering(self, token: int) -> float:
-        """The acceptance that the child `token` is entered with."""
-        return min(1.0, self.acceptance * float(self._target[token] / self._draft[token]))
-
-    def reject(self, token: int) -> None:
-        """Go on to the next child after `token`, the last one tried; where nothing is left to
-        accept, there is none."""
-        from .rejected_paths import fill_untried
-        from .traversal_rates import fill_owed
-
-        self.acceptance = fill_owed(self._target, self._draft, self.acceptance)
-        self.rank += 1
-        if self.acceptance == 0.0:
-            self.rank = len(self.family)
-        elif self.rank < len(self.family):
-            self._tried[token] = True
-            fill_untried(self._draft, self._tried)
-
-    def bonus(self, rng: Source) -> int:
-        """The token behind the node, once it is accepted."""
-        return sampled(self._residual.to(self._p.device) if self.family else self._p, rng)
+                nodes.pop()
+                nodes[-1].reject(tokens[last.node])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from planner import Tree
+from planner import PlannerError, Tree
 from planner.verifiers import VERIFIERS
 from profiler.acceptance import traced
 from tests.runtime.exact_source import law
@@ -66,6 +66,16 @@ def test_the_walk_is_that_in_plain_python(name, flavour):
         for verifier in (VERIFIERS["traversal"], FromTheLeaves())
     )
     assert distance(one, other) < EXACT
+
+
+@pytest.mark.parametrize("where", ["p", "q", "p of a leaf"])
+def test_what_is_no_number_is_refused(where):
+    p, q = distributions(3, "dense")
+    {"p": p[0], "q": q[0], "p of a leaf": p[1]}[where][:] = torch.nan
+    tree = Drafted([[1], [], []], [0, 1, 0], q)
+    p[0, 1] = 1.0 if where == "p of a leaf" else p[0, 1]  # enters the leaf for certain
+    with pytest.raises(PlannerError, match="logits: got NaN or infinity"):
+        VERIFIERS["traversal"].walk(tree, p, torch.Generator().manual_seed(0))
 
 
 class Blocks(FromTheLeaves):
