@@ -102,9 +102,9 @@ def by_verifier(piece: Piece, sampling: Sampling) -> dict[str, Traces]:
     entries, arrays = acceptance_entries(piece, sampling)
     found = {}
     for entry in entries:
-        emitted, expected = (arrays[name].astype(float) for name in (entry.emitted, entry.expected))
-        starts = np.cumsum([0, *(prompt.num_positions for prompt in entry.prompts)])
-        found[entry.verifier] = Traces(emitted, starts, expected, by_rank_alone=entry.by_rank_alone)
+        found[entry.verifier] = Traces.of(
+            entry, (arrays[entry.expected], arrays[entry.emitted]), arrays.get(entry.entering)
+        )
     return found
 
 
@@ -216,7 +216,7 @@ def table(rows: Sequence[TruthRow]) -> str:
 
 
 def summary(rows: Sequence[TruthRow]) -> list[str]:
-    """How many rows are how near, and lookahead against rrsw."""
+    """How many rows are how near, and what later verifiers gain over rrsw."""
 
     def near(differences: list[float]) -> str:
         worst = max(differences, key=abs)
@@ -234,17 +234,19 @@ def summary(rows: Sequence[TruthRow]) -> list[str]:
     ]
     by_case = {row.case: row for row in rows}
     for (pair, temperature), group in groupby(rows, lambda r: (r.case.pair, r.case.temperature)):
-        gains = [
-            gain(row, rival)
-            for row in group
-            if row.case.verifier == "lookahead"
-            and (rival := by_case.get(replace(row.case, verifier="rrsw"))) is not None
-        ]
-        if gains:
-            lines.append(
-                f"- `lookahead` over `rrsw`, each with its own best tree, {pair}, T = "
-                f"{temperature:g}, measured (predicted): {', '.join(gains)}."
-            )
+        alike = list(group)
+        for verifier in ("lookahead", "traversal"):
+            gains = [
+                gain(row, rival)
+                for row in alike
+                if row.case.verifier == verifier
+                and (rival := by_case.get(replace(row.case, verifier="rrsw"))) is not None
+            ]
+            if gains:
+                lines.append(
+                    f"- `{verifier}` over `rrsw`, each with its own best tree, {pair}, T = "
+                    f"{temperature:g}, measured (predicted): {', '.join(gains)}."
+                )
     return lines
 
 

@@ -47,7 +47,9 @@ class Traced(NamedTuple):
     With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
     y.  The second is what a walk along an emitted text needs: given the text, it says with which
     probability a tree's child of rank r carried it on.  A column per rank; where siblings matter,
-    per number of siblings and rank.  Where the law depends on which tokens were rejected before,
+    per number of siblings and rank.  Where whole paths are judged there are as many for each of the
+    acceptances with which a node is entered (`Verifier.entered`), and all are given that the walk
+    ends at the node or below it.  Where the law depends on which tokens were rejected before,
     these are estimates along one path of rejections at each position, right on average: one is
     enough, since positions differ far more than paths do.
     """
@@ -56,6 +58,9 @@ class Traced(NamedTuple):
     """float32 [N, num_columns]: a_r; the children of one node sum to at most 1."""
     emitted: Tensor
     """float32 [N, num_columns]: a_r(y) / p(y) = P(rank r was accepted | y was emitted)."""
+    entering: Tensor | None = None
+    """float32 [N, num_columns]: the acceptance with which the child is entered, if it is y; None
+    where every node is judged by itself."""
 
 
 def measure_acceptance(
@@ -89,9 +94,9 @@ def trace_texts(
     optimum  collects the best acceptance possible at the same positions, where the target samples
 
     Returns the arrays "num_positions" int64 [texts], "texts" int64 [their sum], the texts one
-    after the other, and, for each verifier traced, "NAME/expected" and "NAME/emitted", float32
-    [sum of num_positions, num_columns], for as many ranks as it serves up to `num_ranks`.  At
-    temperature 0 the one verifier is `GREEDY_VERIFIER`.
+    after the other, and, for each verifier traced, "NAME/expected", "NAME/emitted" and what else
+    `Traced` has, float32 [sum of num_positions, num_columns], for as many ranks as it serves up to
+    `num_ranks`.  At temperature 0 the one verifier is `GREEDY_VERIFIER`.
     """
     decoding = list(dict.fromkeys(verifier_at(name, sampling) for name in tracing.verifiers))
     rng = torch.Generator(pair.target.device).manual_seed(tracing.seed)
@@ -109,9 +114,9 @@ def trace_texts(
         "texts": np.array([token for written in texts for token in written.text]),
     }
     for name, rows in traces.items():
-        for field in Traced._fields:
-            stacked = torch.cat([getattr(row, field) for row in rows])
-            piece[f"{name}/{field}"] = stacked.cpu().numpy()
+        for field, arrays in zip(Traced._fields, zip(*rows, strict=True), strict=True):
+            if arrays[0] is not None:
+                piece[f"{name}/{field}"] = torch.cat(arrays).cpu().numpy()
     return piece
 
 
@@ -132,22 +137,42 @@ def traced(
     for p, q, tokens in in_chunks((*pair, emitted)):
         p, q, tokens = rows_to_one(p.double()), rows_to_one(q.double()), tokens[:, None]
         for verifier in verifiers:
-            chunks[verifier.name].append(_of(verifier.masses(p, q, num_ranks, rng), p, tokens))
-    return {
-        name: Traced(*(torch.cat(part).float() for part in zip(*parts, strict=True)))
-        for name, parts in chunks.items()
-    }
+            found = [
+                _of(verifier.masses_entered(each, p, q, num_ranks, rng), p, tokens, each)
+                for each in verifier.entered
+            ]
+            whole = _joined(found, -1)
+            one = len(verifier.entered) == 1
+            chunks[verifier.name].append(whole._replace(entering=None) if one else whole)
+    return {name: _joined(parts, 0) for name, parts in chunks.items()}
 
 
-def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor) -> Traced:
-    """What comes out at the positions of one chunk, float64; tokens int64 [N, 1]."""
-    p_emitted = p.gather(-1, tokens).clamp_min(_TINY)
-    expected, emitted = [], []
-    for survival, mass, named in ranks:
+def _joined(parts: Sequence[Traced], axis: int) -> Traced:
+    """All parts side by side, float32."""
+    expected, emitted, entering = zip(*parts, strict=True)
+    return Traced(
+        torch.cat(expected, axis).float(),
+        torch.cat(emitted, axis).float(),
+        None if entering[0] is None else torch.cat(entering, axis).float(),
+    )
+
+
+def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor, entered: float) -> Traced:
+    """What comes out at the positions of one chunk, float64, entered with this acceptance; tokens
+    int64 [N, 1]."""
+    p_emitted = entered * p.gather(-1, tokens).clamp_min(_TINY)
+    expected, emitted, entering = [], [], []
+    for survival, mass, named, draft in ranks:
         on_token = mass.gather(-1, tokens) if named is None else mass * (named == tokens)
-        expected.append(survival * mass.sum(-1, keepdim=True))
+        expected.append(survival * mass.sum(-1, keepdim=True) / entered)
         emitted.append(survival * on_token.sum(-1, keepdim=True) / p_emitted)
-    return Traced(torch.cat(expected, -1), torch.cat(emitted, -1))
+        if draft is not None:
+            entering.append(on_token / draft.gather(-1, tokens).clamp_min(_TINY))
+    return Traced(
+        torch.cat(expected, -1),
+        torch.cat(emitted, -1),
+        torch.cat(entering, -1) if entering else None,
+    )
 
 
 def texts_of(piece: Piece) -> list[list[int]]:
@@ -168,9 +193,14 @@ def acceptance_entries(
         if f"{decoding.name}/expected" not in piece:
             continue
         prefix = f"{str(sampling).replace(' ', ',')}/{decoding.name}"
-        names = {field: f"{prefix}/{field}" for field in Traced._fields}
+        names = {
+            field: f"{prefix}/{field}"
+            for field in Traced._fields
+            if f"{decoding.name}/{field}" in piece
+        }
         arrays |= {name: piece[f"{decoding.name}/{field}"] for field, name in names.items()}
         expected = piece[f"{decoding.name}/expected"]
+        expected = np.split(expected, len(decoding.entered), axis=1)[-1]
         num_ranks = expected.shape[1]
         if not decoding.by_rank_alone:
             num_ranks = Acceptance.ranks_in(num_ranks)
@@ -180,6 +210,7 @@ def acceptance_entries(
                 verifier=verifier,
                 num_ranks=num_ranks,
                 by_rank_alone=decoding.by_rank_alone,
+                entered=list(decoding.entered),
                 prompts=[
                     PromptAcceptance(num_positions=len(rows), acceptance=mean_rates(rows))
                     for rows in np.split(expected.astype(np.float64), ends)

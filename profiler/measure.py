@@ -207,7 +207,8 @@ class _Measurement:
     def _recorded(self) -> list[tuple[Sampling, str]]:
         """The samplings and verifiers that trees are recorded under."""
         samplings = self.settings.samplings if self.extent.num_replayed else ()
-        return [(each, verifier) for each in samplings for verifier in replayed_verifiers(each)]
+        recorded = partial(replayed_verifiers, whole_paths=self.extent.whole_paths)
+        return [(each, verifier) for each in samplings for verifier in recorded(each)]
 
 
 class Progress(tqdm):

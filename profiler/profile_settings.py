@@ -34,6 +34,9 @@ class Extent:
     """Sweeps over all times, at each context."""
     num_replayed: int
     """Prompts, the first so many, at whose positions whole trees are recorded; 0: none."""
+    whole_paths: bool = False
+    """Are trees recorded for verifiers, too, that judge whole paths?  The target reads what they
+    reject: each takes three times as long."""
 
 
 QUICK = Extent(
@@ -42,7 +45,7 @@ QUICK = Extent(
 """What is measured by default: at one context, which plans are made for where none is asked for;
 it takes less than two minutes with the embedded models on two quiet cores.  (Plans from 12 sweeps
 and 32 recorded texts kept their promises less well.)"""
-THOROUGH = replace(QUICK, contexts=(128, 512), repeats=40, num_replayed=64)
+THOROUGH = replace(QUICK, contexts=(128, 512), repeats=40, num_replayed=64, whole_paths=True)
 """More, for plans at other contexts and to compare policies that differ little."""
 
 
@@ -57,6 +60,7 @@ class Settings:
     num_ranks: int | None = None
     repeats: int | None = None
     num_replayed: int | None = None
+    whole_paths: bool | None = None
     batch_sizes: tuple[int, ...] = (1,)
     """Requests that decode together: costs are told for each, see `at_batch`."""
     seed: int = 0

@@ -2,6 +2,10 @@
 
 All positions of a text are drafted together: the text stands in the draft's cache once, and the
 nodes of many trees behind it, each seeing its own text and its own ancestors.
+
+Where whole paths are judged, a rejected child was rejected with all that stands below it, which
+says something about what does: there the target reads the nodes too, and what is drawn below such a
+child is drawn given that none of it is accepted.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from runtime.token_distribution import distribution
 from runtime.written import Written
 
 from .acceptance import distributions_along
+from .cached_nodes import CachedNodes
+from .chances import Chances
 from .journal import Piece
 
 EXPANDED_AT_ONCE = 2
@@ -40,10 +46,6 @@ LEAST_VALUE = 1e-4
 """Places that are reached more seldom are not worth a draft pass."""
 MAX_LEVELS = 24
 """Levels below the root to which it is recorded what is accepted."""
-DRAWN_EDGES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-RANKS_TOLD_APART = 4
-OWN_WORD_TRIALS = 8.0
-"""How many trials the draft's own word counts for, in each class of drawn probability and rank."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,16 @@ class Width:
     """Candidates below each of them."""
 
 
-def replayed_verifiers(sampling: Sampling) -> tuple[str, ...]:
-    """The verifiers whose trees are recorded under `sampling`, for themselves and for others."""
-    recorded = (each.recorded_as for each in VERIFIERS.values() if each.recorded_as)
+def replayed_verifiers(sampling: Sampling, *, whole_paths: bool) -> tuple[str, ...]:
+    """The verifiers whose trees are recorded under `sampling`, for themselves and for others.
+
+    whole_paths  also of those that judge whole paths
+    """
+    recorded = (
+        each.recorded_as
+        for each in VERIFIERS.values()
+        if each.recorded_as and (whole_paths or not each.whole_paths)
+    )
     return tuple(dict.fromkeys(verifier_at(name, sampling).name for name in recorded))
 
 
@@ -90,9 +99,10 @@ def record_replays(
     """
     device = pair.target.device
     draft = pair.draft if recording.head is None else pair.hidden_draft
+    target = pair.target if VERIFIERS[recording.verifier].whole_paths else None
     source = seeded_source(recording.seed, device)
     of_draft = recording.of_draft or sampling.of_draft
-    drafting = _Drafting(draft, of_draft, recording, _Chances(device), source)
+    drafting = _Drafting(draft, target, sampling, of_draft, recording, Chances(device), source)
     parts = []
     for written in texts:
         found = distributions_along(pair, written, sampling, recording.of_draft)
@@ -128,9 +138,12 @@ class _Drafting:
     """What drafts the trees: the same for all texts."""
 
     draft: LanguageModel
+    target: LanguageModel | None
+    """None where it need not read what is drafted."""
     sampling: Sampling
+    of_draft: Sampling
     recording: Recording
-    chances: _Chances
+    chances: Chances
     source: Source
 
 
@@ -144,18 +157,21 @@ class _Along(NamedTuple):
 
 def _recorded_text(drafting: _Drafting, along: _Along) -> list[Piece]:
     """One text's trees, some at a time."""
-    draft, (prompt, text) = drafting.draft, along.written
+    prompt, text = along.written
     read = [*prompt, *text[:-1]]
-    cache = draft.new_cache(len(read))
-    read_text(draft, read, cache, 0)
+    models = [each for each in (drafting.draft, drafting.target) if each is not None]
+    caches = [each.new_cache(len(read)) for each in models]
+    for model, cache in zip(models, caches, strict=True):
+        read_text(model, read, cache, 0)
     some = TREES_AT_ONCE.get(along.p.device.type, TREES_AT_ONCE["cuda"])
     parts = []
     for start in range(0, len(text), some):
-        trees = _Trees(drafting, cache, along, range(start, min(start + some, len(text))))
+        trees = _Trees(drafting, caches, along, range(start, min(start + some, len(text))))
         trees.grow()
         trees.note_chances()
         parts.append(trees.arrays())
-        cache.rewind(len(read))
+        for cache in caches:
+            cache.rewind(len(read))
     return parts
 
 
@@ -166,8 +182,10 @@ class _Trees:
     token in front of its position: [G, R], and with K candidates [G, R, K].
     """
 
-    def __init__(self, drafting: _Drafting, cache: RowCache, along: _Along, places: range) -> None:
-        self._drafting, self._cache, self._read = drafting, cache, cache.length
+    def __init__(
+        self, drafting: _Drafting, caches: Sequence[RowCache], along: _Along, places: range
+    ) -> None:
+        self._drafting = drafting
         self._verifier = VERIFIERS[drafting.recording.verifier]
         self._p, self._q, (prompt, text) = along
         device = self._p.device
@@ -178,7 +196,8 @@ class _Trees:
         wide = *size, self._most
         self._places = torch.arange(places.start, places.stop, device=device)
         self._roots = self._places + len(prompt) - 1
-        self._rooms = drafting.draft.max_positions - 1 - self._roots
+        models = [each for each in (drafting.draft, drafting.target) if each is not None]
+        self._rooms = min(each.max_positions for each in models) - 1 - self._roots
         self._sizes = torch.zeros(size[0], dtype=torch.long, device=device)
         self._candidates = torch.zeros(wide, dtype=torch.long, device=device)
         self._drawn = torch.zeros(wide, dtype=torch.float64, device=device)
@@ -186,10 +205,15 @@ class _Trees:
         self._child = torch.full(wide, -1, device=device)
         self._taken = torch.full(size, -1, device=device)
         self._on_text = torch.zeros(size, dtype=torch.bool, device=device)
+        self._entered = torch.ones(size, dtype=torch.float64, device=device)
+        self._entering = torch.ones(wide, dtype=torch.float64, device=device)
+        self._rejected = torch.zeros(size, dtype=torch.bool, device=device)
+        """With all below them, where whole paths are judged; else nowhere."""
         self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
         self._depths = torch.zeros(size, dtype=torch.long, device=device)
-        self._cache_rows = torch.zeros((*size, size[1]), dtype=torch.long, device=device)
-        """Rows in the cache of the ancestors of each row, its own last, by depth below the root."""
+        self._drafted, *read = (CachedNodes(each, self._roots, size[1]) for each in caches)
+        self._read = read[0] if read else None
+        """What the target reads: rejected nodes, and above them those that are the text's own."""
 
     def grow(self) -> None:
         """Draft until the trees are as wide as wanted."""
@@ -228,28 +252,35 @@ class _Trees:
         are drawn anew.
         """
         trees = torch.arange(len(self._places), device=self._places.device)
-        rows = torch.zeros_like(trees)
+        rows, entered = torch.zeros_like(trees), self._entered[:, 0]
         paths = torch.full((len(trees), MAX_LEVELS), -1, device=trees.device)
         for level in range(MAX_LEVELS):
             here = self._places[trees] + level < len(self._text)
-            trees, rows = trees[here], rows[here]
+            trees, rows, entered = trees[here], rows[here], entered[here]
             if len(trees) == 0:
                 break
-            ranks = self._taken[trees, rows]
+            ranks, entering = self._taken[trees, rows], self._entering[trees, rows]
             fresh = rows < 0
-            ranks[fresh] = self._drawn_at(self._places[trees[fresh]] + level)[1]
+            places = self._places[trees[fresh]] + level
+            _, ranks[fresh], entering[fresh] = self._drawn_behind(
+                entered[fresh], self._p[places], self._q[places], self._text[places]
+            )
             paths[trees, level] = ranks
-            on = ranks >= 0
-            below = torch.where(rows >= 0, self._child[trees, rows, ranks.clamp(min=0)], -1)
-            trees, rows = trees[on], below[on]
+            on, ranks = ranks >= 0, ranks.clamp(min=0)
+            below = torch.where(rows >= 0, self._child[trees, rows, ranks], -1)
+            entered = entering.gather(1, ranks[:, None])[:, 0]
+            trees, rows, entered = trees[on], below[on], entered[on]
         return paths
 
-    def _drawn_at(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """What `Verifier.draw_given` makes of on-text nodes at `places`."""
-        if len(places) == 0:
-            return places[:, None].expand(0, self._most), places
-        p, q, tokens = self._p[places], self._q[places], self._text[places]
-        return self._verifier.draw_given(p, q, tokens, self._most, self._drafting.source)
+    def _drawn_behind(
+        self, entered: Tensor, p: Tensor, q: Tensor, tokens: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What `Verifier.draw_entered` makes of nodes with `tokens` behind them."""
+        source, most = self._drafting.source, self._most
+        if len(tokens) == 0:
+            wide = len(tokens), most
+            return tokens.new_zeros(wide), tokens, entered.new_ones(wide)
+        return self._verifier.draw_entered(entered, p, q, tokens, most, source)
 
     def _best_places(self) -> tuple[Tensor, Tensor, Tensor]:
         """(trees, parents' rows, ranks) of the candidates to be expanded next, int64 [w] each."""
@@ -271,15 +302,36 @@ class _Trees:
         self._on_text[trees, rows] = (
             self._on_text[trees, parents] & (self._taken[trees, parents] == ranks)
         )  # fmt: skip
-        above = self._cache_rows[trees, parents]
-        above[order, depths - 1] = self._cache.length + order
-        self._cache_rows[trees, rows] = above
-        tokens = self._candidates[trees, parents, ranks]
-        visible = self._visible(trees, depths, above)
-        logits, scores = self._passed(tokens, self._roots[trees] + depths, visible)
+        tokens, positions = self._candidates[trees, parents, ranks], self._roots[trees] + depths
+        p = self._p_rejected(trees, parents, ranks, rows)
+        at = self._drafted.cache.length + order
+        self._drafted.place(trees, parents, rows, depths, at)
+        logits, scores = self._passed(tokens, positions, self._drafted.visible(trees, rows, depths))
         values = self._values[trees, parents, ranks]
         self._values[trees, parents, ranks] = 0
-        self._expand(trees, rows, distribution(logits, self._drafting.sampling), values, scores)
+        q = distribution(logits, self._drafting.of_draft)
+        self._expand(trees, rows, q, values, p, scores)
+
+    def _p_rejected(self, trees: Tensor, parents: Tensor, ranks: Tensor, rows: Tensor) -> Tensor:
+        """float [rejected, V]: where whole paths are judged, p at those of the new rows that were
+        rejected with all below them; which these are is noted."""
+        target, read = self._drafting.target, self._read
+        if target is None or read is None:
+            return self._p[:0]
+        taken, judged = self._taken[trees, parents], self._rejected | self._on_text
+        gone = judged[trees, parents] & ((taken < 0) | (ranks < taken))
+        self._rejected[trees, rows] = gone
+        self._entered[trees, rows] = self._entering[trees, parents, ranks]
+        tokens, depths = self._candidates[trees, parents, ranks], self._depths[trees, rows]
+        at = self._roots[trees] + depths  # of the text's own, should it be one of them
+        at[gone] = read.cache.length + torch.arange(int(gone.sum()), device=at.device)
+        read.place(trees, parents, rows, depths, at)
+        if not bool(gone.any()):
+            return self._p[:0]
+        trees, rows, depths = trees[gone], rows[gone], depths[gone]
+        visible = read.visible(trees, rows, depths)
+        logits = target.forward(tokens[gone], self._roots[trees] + depths, read.cache, visible)
+        return distribution(logits.to(self._p.device), self._drafting.sampling)
 
     def _passed(
         self, tokens: Tensor, positions: Tensor, visible: Tensor
@@ -287,29 +339,34 @@ class _Trees:
         """One draft pass: logits [w, V], and the head's word on the tokens, float [w]."""
         draft, head = self._drafting.draft, self._drafting.recording.head
         if head is None:
-            return draft.forward(tokens, positions, self._cache, visible), None
+            return draft.forward(tokens, positions, self._drafted.cache, visible), None
         assert isinstance(draft, HiddenModel)  # checked where the recording began
-        logits, hidden = draft.forward_with_hidden(tokens, positions, self._cache, visible)
+        cache = self._drafted.cache
+        logits, hidden = draft.forward_with_hidden(tokens, positions, cache, visible)
         return logits, head.scores(hidden)
 
-    def _visible(self, trees: Tensor, depths: Tensor, above: Tensor) -> Tensor:
-        """bool [w, all cache rows]: the text up to the root, the ancestors, and the row itself."""
-        places = torch.arange(self._cache.length + len(trees), device=trees.device)
-        visible = (places <= self._roots[trees, None]) & (places < self._read)
-        levels = torch.arange(above.shape[1], device=trees.device)
-        own = above.gather(1, depths[:, None] - 1)
-        return visible.scatter_(1, above.where(levels < depths[:, None], own), True)
-
     def _expand(
-        self, trees: Tensor, rows: Tensor, q: Tensor, values: Tensor, scores: Tensor | None = None
+        self,
+        trees: Tensor,
+        rows: Tensor,
+        q: Tensor,
+        values: Tensor,
+        p_rejected: Tensor | None = None,
+        scores: Tensor | None = None,
     ) -> None:
         """Draw the candidates of `rows`, which are reached with the chances `values` [w]."""
         candidates = self._verifier.sample(q, self._most, self._drafting.source)
         places = self._places[trees] + self._depths[trees, rows]
         on_text = self._on_text[trees, rows] & (places < len(self._text))
         self._on_text[trees, rows] = on_text
-        candidates[on_text], taken = self._drawn_at(places[on_text])
-        self._taken[trees[on_text], rows[on_text]] = taken
+        where, gone = places[on_text], self._rejected[trees, rows]
+        known = [(on_text, (self._p[where], self._q[where], self._text[where]))]
+        if p_rejected is not None:
+            known.append((gone, (p_rejected, q[gone], torch.full_like(trees[gone], -1))))
+        for these, laws in known:
+            at = trees[these], rows[these]
+            found = self._drawn_behind(self._entered[at], *laws)
+            candidates[these], self._taken[at], self._entering[at] = found
         seen = shown(q, candidates, FEATURES, scores, distinct=self._verifier.distinct)
         drawn = torch.from_numpy(seen.drawn).to(q.device)
         self._candidates[trees, rows] = candidates
@@ -320,34 +377,3 @@ class _Trees:
         room = self._depths[trees, rows] < self._rooms[trees]
         self._values[trees, rows] = values[:, None] * passed * accepted * room[:, None]
         self._sizes.index_add_(0, trees, torch.ones_like(trees))
-
-
-class _Chances:
-    """P(accepted | tried) by rank and drawn probability, learnt from the trees recorded so far.
-
-    It only chooses which places are recorded, so that policies will ask for them: the draft's own
-    word may be far off.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._edges = torch.tensor(DRAWN_EDGES, dtype=torch.float64, device=device)
-        middles = torch.tensor((0.0, *DRAWN_EDGES)) / 2 + torch.tensor((*DRAWN_EDGES, 1.0)) / 2
-        own_word = middles.double().to(device).expand(RANKS_TOLD_APART, -1)
-        self._tried = torch.full_like(own_word, OWN_WORD_TRIALS)
-        self._accepted = own_word * OWN_WORD_TRIALS
-
-    def of(self, drawn: Tensor) -> Tensor:
-        """Float64 [w, K]: P(accepted | tried) of candidates drawn with these probabilities."""
-        return (self._accepted / self._tried)[self._cells(drawn)]
-
-    def note(self, drawn: Tensor, taken: Tensor) -> None:
-        """Drawn values float64 [w, K] at nodes on the text, and which rank was accepted there."""
-        ranks = torch.arange(drawn.shape[1], device=drawn.device)
-        tried = ((taken[:, None] < 0) | (ranks <= taken[:, None])).double()
-        cells = self._cells(drawn)
-        self._tried.index_put_(cells, tried, accumulate=True)
-        self._accepted.index_put_(cells, (ranks == taken[:, None]).double(), accumulate=True)
-
-    def _cells(self, drawn: Tensor) -> tuple[Tensor, Tensor]:
-        ranks = torch.arange(drawn.shape[1], device=drawn.device).clamp(max=RANKS_TOLD_APART - 1)
-        return ranks.expand(drawn.shape), torch.bucketize(drawn, self._edges)

@@ -138,7 +138,7 @@ class Session:
         drafted = perf_counter()
         target_probs = self._verify(tree)
         verified = self._now()
-        path, ranks, tokens = self._walk(tree, target_probs)
+        path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
         self._keep(tree, path)
         self.tokens.extend(tokens)
         end = self._now()
@@ -236,28 +236,6 @@ class Session:
         )
         return distribution(logits, self._sampling)
 
-    def _walk(
-        self, tree: DraftTree, target_probs: Tensor
-    ) -> tuple[list[int], list[int], list[int]]:
-        """Accepted nodes, their ranks, and the emitted tokens: theirs and the bonus token."""
-        path: list[int] = []
-        ranks: list[int] = []
-        emitted: list[int] = []
-        drafted = tree.host_tokens  # once, not a transfer at every node
-        node = 0
-        while True:
-            children = tree.children[node]
-            p = target_probs[node]
-            q = tree.draft_probs(node) if children else p
-            drafts = _taken(drafted, children)
-            rank, token = self._verifier.verify(p, q, drafts, self.rng)
-            emitted.append(token)
-            if rank < 0:
-                return path, ranks, emitted
-            node = children[rank]
-            path.append(node)
-            ranks.append(rank)
-
     def _keep(self, tree: DraftTree, path: list[int]) -> None:
         """Leave in the caches what the committed text needs; the rest of the tree goes."""
         prefix = len(self.tokens) - 1
@@ -271,14 +249,6 @@ class Session:
         if self._timed:
             torch.cuda.synchronize(self.target.device)
         return perf_counter()
-
-
-def _taken(tokens: Tensor, nodes: list[int]) -> Tensor:
-    """int64 [len(nodes)]: entries of `tokens`, a view where they stand side by side."""
-    first = nodes[0] if nodes else 0
-    if not nodes or nodes[-1] - first == len(nodes) - 1:  # numbers of siblings only rise
-        return tokens[first : first + len(nodes)]
-    return tokens[nodes]
 
 
 def _sampled(

@@ -43,7 +43,7 @@ ENGINE_ROOM = 256
 @click.option(
     "--thorough", is_flag=True,
     help="Measure more of what is not named: times at two contexts and in twice as many sweeps, "
-    "trees at more prompts.",
+    "trees at more prompts and for traversal.",
 )  # fmt: skip
 @click.option(
     "--context", "contexts", type=click.IntRange(1), multiple=True,

@@ -59,6 +59,11 @@ class Acceptance(Part):
     A column is a rank.  Only where acceptance depends on the number of siblings too are there more:
     the one child of a node with one, then both of a node with two, and so on: K (K + 1) / 2 columns
     for K ranks.
+
+    Where whole paths are judged, what becomes of a node depends, too, on the acceptance with which
+    it is entered: there are all columns for the first of `entered`, then for the next, up to 1.
+    What is above then holds given that the walk ends at the node or below it, and
+      entering[t, r] = the acceptance that the child of rank r is entered with, if it is y.
     """
 
     sampling: Sampling
@@ -70,10 +75,15 @@ class Acceptance(Part):
     prompts: list[PromptAcceptance] = Field(min_length=1)
     expected: str | None = Field(default=None, description="array name in the file beside")
     emitted: str | None = Field(default=None, description="array name in the file beside")
+    entering: str | None = Field(default=None, description="array name in the file beside")
+    entered: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        default=[1.0],
+        description="acceptances with which a node is entered, ascending to 1, where that matters",
+    )
 
     @property
     def num_columns(self) -> int:
-        """Entries of each row."""
+        """Columns for one acceptance with which a node is entered."""
         return self.num_ranks if self.by_rank_alone else self.num_ranks * (self.num_ranks + 1) // 2
 
     @staticmethod
@@ -87,6 +97,12 @@ class Acceptance(Part):
         if self.by_rank_alone:
             return [slice(0, self.num_ranks)]
         return [family_columns(count) for count in range(1, self.num_ranks + 1)]
+
+    @property
+    def traced_families(self) -> list[slice]:
+        """`families` for all of `entered`."""
+        starts = range(0, self.num_columns * len(self.entered), self.num_columns)
+        return [slice(n + each.start, n + each.stop) for n in starts for each in self.families]
 
     def by_prompt(self) -> np.ndarray:
         """float64 [prompts, num_ranks]: acceptance by rank of a node with `num_ranks` children."""
@@ -111,6 +127,14 @@ class Acceptance(Part):
         if self.by_rank_alone:
             return np.cumsum(columns)
         return np.array([columns[family].sum() for family in self.families])
+
+    @model_validator(mode="after")
+    def _entered(self) -> Self:
+        if self.entered[-1:] != [1.0] or self.entered != sorted(set(self.entered)):
+            raise ValueError("entered in strictly increasing order, up to 1")
+        if self.emitted is not None and len(self.entered) > 1 and self.entering is None:
+            raise ValueError("entering named, as a node may be entered with several acceptances")
+        return self
 
     @model_validator(mode="after")
     def _columns(self) -> Self:
@@ -293,11 +317,16 @@ class Profile(Document):
     def traces(self, acceptance: Acceptance) -> tuple[np.ndarray, np.ndarray] | None:
         """The (expected, emitted) arrays of one of this profile's acceptance entries.
 
-        float32 [num_positions over all prompts, num_columns] each; None where none were recorded.
+        float32 [num_positions over all prompts, columns] each, `num_columns` for each of `entered`;
+        None where none were recorded.
         """
         if acceptance.expected is None or acceptance.emitted is None:
             return None
         return self._content[acceptance.expected], self._content[acceptance.emitted]
+
+    def entering(self, acceptance: Acceptance) -> np.ndarray | None:
+        """The array of that name, of the same shape; None where every node is judged by itself."""
+        return None if acceptance.entering is None else self._content[acceptance.entering]
 
     def replayed(self, replay: Replay) -> ReplayArrays:
         """The arrays of one of this profile's replays."""
@@ -314,7 +343,7 @@ class Profile(Document):
     def without_arrays(self) -> Profile:
         """This profile without its traces and replays, so that its JSON can stand alone."""
         entries = [
-            entry.model_copy(update={"expected": None, "emitted": None})
+            entry.model_copy(update={"expected": None, "emitted": None, "entering": None})
             for entry in self.acceptance
         ]
         bare = self.model_copy(update={"acceptance": entries, "replays": [], "arrays": None})
@@ -344,12 +373,18 @@ class Profile(Document):
 
     def _check_arrays(self, source: str) -> None:
         for entry in self.acceptance:
-            shape = (sum(prompt.num_positions for prompt in entry.prompts), entry.num_columns)
-            for field in ("expected", "emitted"):
+            num_columns = entry.num_columns * len(entry.entered)
+            shape = (sum(prompt.num_positions for prompt in entry.prompts), num_columns)
+            alone = [slice(column, column + 1) for column in range(num_columns)]
+            for field, families in (
+                ("expected", entry.traced_families),
+                ("emitted", entry.traced_families),
+                ("entering", alone),
+            ):
                 name = getattr(entry, field)
                 if name is not None:
                     where = f"{source}: acceptance[{entry.verifier}, {entry.sampling}].{field}"
-                    check_acceptance(self._content, name, shape, entry.families, where)
+                    check_acceptance(self._content, name, shape, families, where)
         for replay in self.replays:
             where = f"{source}: replays[{replay.verifier}, {replay.sampling}]"
             check_replay(

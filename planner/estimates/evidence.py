@@ -7,11 +7,16 @@ that a round starts at position t; v[0] = 1.  A node of depth l that is visited 
 a round stands at position t + l.  It passes m * emitted[t + l, r] to its child of rank r, if it has
 one; the rest ends the round there, and the next starts at t + l + 1.  There are sum v rounds, and
 tokens per step are the visits of all nodes over sum v.
+
+Where whole paths are judged, m is the chance that the round ends at the node or below it, and what
+becomes of that depends on the acceptance a, too, with which the node is entered; the child's is
+entering[t + l, r].  Traces are kept for some values of a: the mass of any other is shared out
+between the two on either side, so that the mean of a stays what it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -68,6 +73,9 @@ class _Columns:
     by_rank_alone: bool = True
     non_increasing: bool = False
     """Does the method guarantee that acceptance never rises with the rank?"""
+    entered: np.ndarray = field(default_factory=lambda: np.ones(1))
+    """float64 [E], ascending to 1: the acceptances with which a node may be entered; traces repeat
+    all columns for each of them."""
 
     def _law(self, columns: np.ndarray) -> AcceptanceLaw:
         law = AcceptanceLaw.from_columns(columns, self.by_rank_alone)
@@ -103,6 +111,26 @@ class Traces(_Columns):
     """int64 [prompts + 1]: where each prompt's continuation starts, and the end of the last."""
     expected: np.ndarray
     """float64 [N, columns]: P(child is accepted), before the token is known."""
+    entering: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), kw_only=True)
+    """float64 [N, columns]: the acceptance that the child is entered with, if it carries the text
+    on; empty where every node is judged by itself."""
+
+    @classmethod
+    def of(
+        cls, entry: Acceptance, traces: tuple[np.ndarray, np.ndarray], entering: np.ndarray | None
+    ) -> Traces:
+        """The traces of one of a profile's acceptance entries; arrays as there."""
+        expected, emitted = (_substochastic(np.array(array, np.float64), entry) for array in traces)
+        lengths = [prompt.num_positions for prompt in entry.prompts]
+        return cls(
+            emitted,
+            np.concatenate(([0], np.cumsum(lengths))),
+            expected,
+            entering=np.zeros((0, 0)) if entering is None else np.array(entering, np.float64),
+            entered=np.array(entry.entered),
+            by_rank_alone=entry.by_rank_alone,
+            non_increasing=_falls(entry),
+        )
 
     @property
     def num_prompts(self) -> int:
@@ -111,7 +139,13 @@ class Traces(_Columns):
     @property
     def law(self) -> AcceptanceLaw:
         """The law of all positions, each weighing the same."""
-        return self._law(self.expected.mean(axis=0)[None, :])
+        at_roots = self._inside[len(self.entered) - 1 :: len(self.entered)]
+        return self._law(at_roots.mean(axis=0)[None, :])
+
+    @property
+    def _inside(self) -> np.ndarray:
+        """float64 [N * E, columns / E]: `expected`, by position and acceptance entered with."""
+        return self.expected.reshape(len(self.expected) * len(self.entered), -1)
 
     def predict(self, tree: Tree) -> Prediction:
         """The renewal recursion: unbiased for this tree.
@@ -123,7 +157,7 @@ class Traces(_Columns):
         walk = self._walk(tree)
         tokens, rounds = walk.tokens.sum(), walk.rounds.sum()
         samples = ratio_samples(walk.tokens, walk.rounds)
-        examined, inside = walk.examined.sum(axis=0), self._of_all(self.expected)
+        examined, inside = walk.examined.sum(axis=0), self._of_all(self._inside)
         weight = examined.sum()
         return Prediction(
             tokens_per_step=_tokens_interval(tokens / rounds, samples, self.num_prompts, tree),
@@ -150,11 +184,10 @@ class Traces(_Columns):
         examined = examined[examined.sum(axis=1) > 0]
         if len(examined) == 0:
             return self.law
-        firsts = self.starts[:-1]
+        firsts, inside = self.starts[:-1] * len(self.entered), self._inside
         weights = np.add.reduceat(examined.T, firsts, axis=0)
         sums = np.stack(
-            [np.add.reduceat(row[:, None] * self.expected, firsts, axis=0) for row in examined],
-            axis=1,
+            [np.add.reduceat(row[:, None] * inside, firsts, axis=0) for row in examined], axis=1
         )
         if differ(sums, weights):
             return self._law(sums.sum(axis=0) / weights.sum(axis=0)[:, None])
@@ -162,15 +195,15 @@ class Traces(_Columns):
 
     def _walk(self, tree: Tree) -> _Walk:
         levels = np.concatenate(([0], np.cumsum(tree.level_sizes)))
-        columns = self._columns(tree, self.expected.shape[1])
+        columns = self._columns(tree, self._inside.shape[1])
         num_depths = min(max(tree.depth, 1), _DEPTHS_TOLD_APART)
         walk = _Walk(
             rounds=np.zeros(self.num_prompts),
             tokens=np.zeros(self.num_prompts),
             visits=np.zeros(tree.num_nodes),
-            examined=np.zeros((num_depths, len(self.emitted))),
+            examined=np.zeros((num_depths, len(self._inside))),
         )
-        texts = (self.emitted, self.expected, self.starts)
+        texts = (self.emitted, self.expected, self.entering, self.entered, self.starts)
         _fill_walk(texts, (tree.parents, columns, levels, tree.num_children > 0), walk)
         return walk
 
@@ -185,7 +218,8 @@ class _Walk(NamedTuple):
     visits: np.ndarray
     """float64 [n]: expected visits of each node."""
     examined: np.ndarray
-    """float64 [depths, N]: chance that a node with children is visited, by its depth."""
+    """float64 [depths, N * E]: chance that a node with children is visited, by its depth, the
+    position, and the acceptance that it is entered with."""
 
 
 @dataclass(frozen=True)
@@ -245,29 +279,29 @@ Evidence = Traces | PromptMeans
 
 def recorded(profile: Profile, entry: Acceptance) -> Evidence:
     """The best evidence the profile holds for one of its acceptance entries."""
-    lengths = np.array([prompt.num_positions for prompt in entry.prompts], np.int64)
     traces = profile.traces(entry)
-    verifier = VERIFIERS.get(entry.verifier)
-    # at temperature 0 the verifier is another, which guarantees nothing
-    falls = not entry.sampling.is_greedy and verifier is not None and verifier.non_increasing
-    if traces is None:
-        means = np.array([prompt.acceptance for prompt in entry.prompts], np.float64)
-        return PromptMeans(
-            _substochastic(means, entry),
-            lengths.astype(np.float64),
-            by_rank_alone=entry.by_rank_alone,
-            non_increasing=falls,
-        )
-    expected, emitted = (_substochastic(np.array(array, np.float64), entry) for array in traces)
-    starts = np.concatenate(([0], np.cumsum(lengths)))
-    return Traces(
-        emitted, starts, expected, by_rank_alone=entry.by_rank_alone, non_increasing=falls
+    if traces is not None:
+        return Traces.of(entry, traces, profile.entering(entry))
+    means = np.array([prompt.acceptance for prompt in entry.prompts], np.float64)
+    return PromptMeans(
+        _substochastic(means, entry),
+        np.array([prompt.num_positions for prompt in entry.prompts], np.float64),
+        entered=np.array(entry.entered),
+        by_rank_alone=entry.by_rank_alone,
+        non_increasing=_falls(entry),
     )
+
+
+def _falls(entry: Acceptance) -> bool:
+    """Does the method guarantee that acceptance never rises with the rank?  At temperature 0 it is
+    another, which guarantees nothing."""
+    verifier = VERIFIERS.get(entry.verifier)
+    return not entry.sampling.is_greedy and verifier is not None and verifier.non_increasing
 
 
 def _substochastic(rows: np.ndarray, entry: Acceptance) -> np.ndarray:
     """`rows` (in place) where the children of a node exceed 1 by rounding, brought back to 1."""
-    for family in entry.families:
+    for family in entry.traced_families[: rows.shape[1] // entry.num_columns * len(entry.families)]:
         rows[:, family] /= np.maximum(rows[:, family].sum(axis=1, keepdims=True), 1.0)
     return rows
 
@@ -305,36 +339,57 @@ def _fill_walk(texts, tree, walk):  # type: ignore[no-untyped-def]
     texts  the arrays of `Traces`
     tree   parents, columns, the first node of each level and the end, which nodes have children
     """
-    emitted, expected, starts = texts
+    emitted, expected, entering, entered, starts = texts
     parents, columns, levels, expands = tree
     rounds, tokens, visits, examined = walk
     depth, last = len(levels) - 2, len(examined) - 1
-    mass = np.zeros(len(parents))
+    num_entered, num_columns = len(entered), emitted.shape[1] // len(entered)
+    mass = np.zeros((len(parents), num_entered))
     for prompt in range(len(starts) - 1):
         end = starts[prompt + 1]
         begins = np.zeros(end - starts[prompt] + 1)
         begins[0] = 1.0
         for t in range(len(begins) - 1):
-            here = mass[0] = begins[t]  # of all nodes of a level together
+            here = mass[0, -1] = begins[t]  # of all nodes of a level together
             rounds[prompt] += here
             tokens[prompt] += here
             visits[0] += here
             level, place = 0, starts[prompt] + t
             while here > 0.0:
-                expanded = below = visited = 0.0
+                below = visited = 0.0
                 for node in range(levels[level], levels[level + 1]):
                     if expands[node]:
-                        expanded += mass[node]
-                examined[min(level, last), place] += expanded
+                        for e in range(num_entered):
+                            examined[min(level, last), place * num_entered + e] += mass[node, e]
                 if level < depth and place + 1 < end:
                     for node in range(levels[level + 1], levels[level + 2]):
-                        parent_mass, column = mass[parents[node]], columns[node]
-                        visit = parent_mass * expected[place, column]
+                        visit = 0.0
+                        mass[node] = 0.0
+                        for e in range(num_entered):
+                            parent_mass = mass[parents[node], e]
+                            column = e * num_columns + columns[node]
+                            visit += parent_mass * expected[place, column]
+                            handed = parent_mass * emitted[place, column]
+                            below += handed
+                            if num_entered == 1:
+                                mass[node, 0] = handed
+                            elif handed > 0.0:
+                                _share_out(handed, entering[place, column], entered, mass[node])
                         visits[node] += visit
                         visited += visit
-                        mass[node] = parent_mass * emitted[place, column]
-                        below += mass[node]
                 tokens[prompt] += visited
                 level, place = level + 1, place + 1
                 begins[place - starts[prompt]] += max(here - below, 0.0)
                 here = below
+
+
+@njit(cache=True, nogil=True)
+def _share_out(amount, acceptance, entered, mass):  # type: ignore[no-untyped-def]
+    """Add `amount` to `mass`, by the acceptances `entered` on either side of this one."""
+    upper = min(np.searchsorted(entered, acceptance), len(entered) - 1)
+    lower = max(upper - 1, 0)
+    share = 1.0
+    if acceptance < entered[upper] and upper > lower:
+        share = (acceptance - entered[lower]) / (entered[upper] - entered[lower])
+    mass[upper] += amount * share
+    mass[lower] += amount * (1.0 - share)

@@ -8,7 +8,7 @@ chosen by its traces, is played on the same recorded trees, and what both share 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -107,12 +107,12 @@ def answer(
     ranking = next(one for one in rankings if one.verifier == best.verifier)
     # not to speculate is the same under every verifier, and what is proven is said of all
     judged = [ranking] if best.speculates else rankings
-    gap = None if best.grows else max(each.gap(best.tree) for each in judged)
+    gaps = [None if best.grows else each.gap(best.tree) for each in judged]
     return Plan(
         drafting=best.drafting,
         verifier=best.verifier,
         sampling=question.sampling or profile.sampling_at(None),
-        predicted=best.predicted.model_copy(update={"optimality_gap": gap}),
+        predicted=best.predicted.model_copy(update={"optimality_gap": _largest(gaps)}),
         made_from=MadeFrom(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             profile_sha256=profile.fingerprint(),
@@ -252,6 +252,12 @@ def _with_grown(
     return replace(ranking, candidates=[*fixed, *grown], replays=replays)
 
 
+def _largest(gaps: Sequence[float | None]) -> float | None:
+    """None where any is not known."""
+    known = [gap for gap in gaps if gap is not None]
+    return max(known) if len(known) == len(gaps) else None
+
+
 def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -> str:
     """Why no growing tree could be graded, and what would help."""
     solver, verifier = question.solver, question.verifier
@@ -273,7 +279,7 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -
         f"solver: got {solver!r}, but at {sampling} the profile holds no recorded trees of "
         f"{'any verifier' if verifier == 'auto' else repr(verifier)}"
         f"{f' (of {there} only)' if there else ''}; profile again with --num-replayed of 2 or "
-        "more, or choose another solver"
+        "more (--thorough for traversal's), or choose another solver"
     )
 
 

@@ -34,11 +34,15 @@ class Ranking:
     replays: Replays | None = None
     """Recorded trees that growing ones were graded on, if any were."""
 
-    def gap(self, tree: Tree) -> float:
+    def gap(self, tree: Tree) -> float | None:
         """The fraction by which any tree within the limits could at most be faster than `tree`.
 
-        Under the acceptance that holds inside `tree`, everywhere, and the measured costs.
+        Under the acceptance that holds inside `tree`, everywhere, and the measured costs.  None
+        where whole paths are judged: no acceptance holds everywhere, that of a node being what
+        stands below it.
         """
+        if len(self.evidence.entered) > 1:
+            return None
         law = law_for(self.verifier, self.evidence.law_inside(tree))
         rate = law.expected_tokens(tree) / self.costs.step_ms(tree)
         return max(upper_bound(law, self.costs, self.limits) / rate - 1, 0.0)

@@ -60,4 +60,5 @@ def _at_positions_of(
         return None
     texts = zip(np.cumsum([0, *lengths[:-1]]), lengths, chosen, strict=True)
     rows = [first + (2 * np.arange(m) + 1) * n // (2 * m) for first, n, m in texts]
-    return np.asarray(traces[0][np.concatenate(rows)].mean(axis=0, dtype=np.float64))
+    of_all = traces[0][np.concatenate(rows), -entry.num_columns :]
+    return np.asarray(of_all.mean(axis=0, dtype=np.float64))

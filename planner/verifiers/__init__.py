@@ -29,6 +29,7 @@ from .rrs import IndependentRejection
 from .rrsw import RecursiveRejection
 from .spechub import SpecHub
 from .topk import MostProbable
+from .traversal import Traversal
 from .verifier import Verifier
 
 __all__ = ["GREEDY_VERIFIER", "VERIFIERS", "Verifier", "verifier_at", "verifier_named"]
@@ -44,6 +45,7 @@ VERIFIERS: dict[str, Verifier] = {
         RecursiveRejection(),
         SpecHub(),
         LookAhead(),
+        Traversal(),
     )
 }
 

@@ -35,10 +35,11 @@ def acceptance_rates(
     """P(the child of rank r is the accepted one), for each pair of distributions.
 
     p, q          float [..., V]  target and draft, as processed for sampling
-    verifier      a name in `VERIFIERS`.  All are exact, but for "rrsw" and "lookahead" beyond the
-                  first two ranks: these depend on which tokens were rejected.  All paths of
-                  rejected tokens are enumerated where that is cheap (V^num_children up to a
-                  million), else 32 are sampled, and the mean is unbiased.
+    verifier      a name in `VERIFIERS`.  All are exact, but for "rrsw", "traversal", which is the
+                  same at one node, and "lookahead" beyond the first two ranks: these depend on
+                  which tokens were rejected.  All paths of rejected tokens are enumerated where
+                  that is cheap (V^num_children up to a million), else 32 are sampled, and the mean
+                  is unbiased.
     num_children  at least 1 and no more than the verifier allows: chain 1, spechub 2, and V unless
                   the children are drawn independently
     rng           for the sampled paths; None: the same ones every time

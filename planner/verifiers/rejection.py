@@ -49,33 +49,48 @@ class Rejection(Verifier):
     def draw_given(
         self, p: Array, q: Array, tokens: Array, num_children: int, source: Source
     ) -> tuple[Array, Array]:
+        """Children tried one after the other, given the token that comes out."""
+        certain = namespace(p).ones_like(tokens, dtype=namespace(p).float64)
+        return self.draw_entered(certain, p, q, tokens, num_children, source)[:2]
+
+    def draw_entered(
+        self, entered: Array, p: Array, q: Array, tokens: Array, num_children: int, source: Source
+    ) -> tuple[Array, Array, Array]:
         """Children tried one after the other, given the token that comes out.
 
         With y the token,  P(rank r is accepted | y, all before it were rejected) =
         min(1, D(y) / R(y)),  and a rejected child is distributed as (D - R)+, whatever y is.  The
-        children behind the accepted one are drawn from what is left of the draft, as always.
+        children behind the accepted one are drawn from what is left of the draft, as always.  R
+        sums to the acceptance, which is 1 where nodes are judged by themselves; what lacks to 1
+        grows as `left_over` says.
         """
         xp = namespace(tokens)
-        residual, draft = rows_to_one(p.double()), rows_to_one(q.double())
-        untried = xp.ones_like(draft)
+        residual, draft = rows_to_one(p.double()) * entered[:, None], rows_to_one(q.double())
+        missing, untried = 1 - entered[:, None], xp.ones_like(draft)
         token, taken = tokens[:, None], xp.full_like(tokens, -1)
-        children = []
+        children, entering = [], []
         for rank in range(num_children):
             searching = taken < 0
             lack, excess = (residual - draft).clamp(min=0), (draft - residual).clamp(min=0)
-            coin = xp.concatenate((at(lack, token), at(xp.minimum(residual, draft), token)), -1)
-            accepted = searching & (source.categorical(_possible(coin)) == 1)
+            there = token.clamp(min=0)
+            coin = xp.concatenate(
+                (at(lack, there), xp.minimum(at(residual, there), at(draft, there))), -1
+            )
+            accepted = searching & (tokens >= 0) & (source.categorical(_possible(coin)) == 1)
             rejected = searching & ~accepted & (excess.sum(-1) > 0)
             child = source.categorical(xp.where(rejected[:, None], excess, draft))
             child = xp.where(accepted, tokens, child)
             taken[accepted] = rank
             children.append(child)
+            ratio = at(residual, child[:, None]) / _at_least_tiny(at(draft, child[:, None]))
+            entering.append(ratio[:, 0].clamp(max=1))
             if self.distinct:
                 fill_at(untried, child[:, None], 0.0)
                 draft = rows_or_even(replaced_at(draft, child[:, None], 0.0), untried)
-            left = lack.sum(-1, keepdims=True) > 0
-            residual = xp.where(left, rows_to_one(lack), residual)
-        return xp.stack(children, -1), taken
+            left = lack.sum(-1, keepdims=True) + missing
+            residual = xp.where(left > 0, lack / _at_least_tiny(left), residual)
+            missing = missing / _at_least_tiny(left)
+        return xp.stack(children, -1), taken, xp.stack(entering, -1)
 
 
 # --------------------------------------------------------------- one node, while decoding
@@ -145,10 +160,16 @@ def rows_or_even(weights: Array, untried: Array) -> Array:
     return xp.where(total > 0, weights / _at_least_tiny(total), even)
 
 
-def left_over(lack: Array, survival: Array) -> tuple[Array, Array]:
+def left_over(lack: Array, survival: Array, entered: float = 1.0) -> tuple[Array, Array]:
     """(R after a rejection, the chance [N, 1] to come so far); lack [N, V] is (R - D)+, which is
-    normalised in place."""
+    scaled in place.
+
+    entered  what R summed to at first.  If that is 1, it sums to 1 ever after; if not, what it
+             lacks, of which nothing has to come, is the larger a share the rarer all this is
+    """
     left = lack.sum(-1, keepdims=True)
+    if entered < 1:
+        left += (1 - entered) / _at_least_tiny(survival)
     lack /= _at_least_tiny(left)
     return lack, survival * left
 

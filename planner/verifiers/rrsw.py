@@ -35,18 +35,25 @@ class RecursiveRejection(Rejection):
 
     def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
         """min(R, D) along one path of rejected tokens for each node; see `Verifier.masses`."""
+        return self.masses_entered(1.0, p, q, num_ranks, rng)
+
+    def masses_entered(
+        self, entered: float, p: Array, q: Array, num_ranks: int, rng: Any
+    ) -> Iterator[Rank]:
+        """The same where R starts as a part of p; see `Traversal`."""
         xp = namespace(p)
-        residual, draft = p, q
+        residual, draft = p if entered == 1 else entered * p, q
         untried = xp.ones_like(q, dtype=xp.bool)
         survival = xp.ones_like(p[:, :1])
         for rank in range(num_ranks):
-            yield Rank(survival, xp.minimum(residual, draft))
+            yield Rank(survival, xp.minimum(residual, draft), draft=draft)
             if rank + 1 == num_ranks:
                 return
             difference = draft - residual
             gone = drawn(xp.clip(difference, 0, None), rng)
             lack = xp.negative(difference, out=difference)
-            residual, survival = left_over(xp.clip(lack, 0, None, out=lack), survival)
+            lack = xp.clip(lack, 0, None, out=lack)
+            residual, survival = left_over(lack, survival, entered)
             fill_at(untried, gone, False)
             draft = rows_or_even(replaced_at(draft, gone, 0.0), untried)
 

@@ -3,19 +3,20 @@
 In one step the draft proposes children for each node of a tree, and the target goes down the tree:
 at each node it accepts one of the children or none.  p is the target's distribution at a node and q
 the draft's.  The token that comes out is distributed as p whatever q is; how often it is one of the
-children is what verifiers differ in.
+children is what verifiers differ in.  A verifier may also judge a tree otherwise than node by node,
+as long as the text that comes out is the target's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ..documents.document import PlannerError
-from .namespace import Array
+from .namespace import Array, namespace
 
 Law = Literal["independent", "without replacement", "top", "hub"]
 """How the children of one node are drawn from q: independently; without replacement, evenly over
@@ -58,6 +59,32 @@ def source_of(rng: Random) -> Source:
     return rng
 
 
+class Drafted(Protocol):
+    """A drafted tree, its nodes numbered from the root, 0, parents first."""
+
+    @property
+    def children(self) -> Sequence[Sequence[int]]:
+        """Each node's children, in the order in which they were drawn."""
+
+    @property
+    def host_tokens(self) -> Array:
+        """int64 tensor [num_nodes], on the host."""
+
+    def draft_probs(self, node: int) -> Array:
+        """float tensor [V]: what the children of a node that has some were sampled from."""
+
+
+class Accepted(NamedTuple):
+    """The way from the root of a drafted tree to the last accepted node."""
+
+    path: list[int]
+    """Accepted nodes, without the root."""
+    ranks: list[int]
+    """Theirs."""
+    tokens: list[int]
+    """Emitted: theirs, then the bonus token."""
+
+
 class Rank(NamedTuple):
     """The child of one rank at N nodes: does it come to be tried, and as what is it accepted?"""
 
@@ -67,14 +94,17 @@ class Rank(NamedTuple):
     """float64 [N, m]: given that, the chance to be accepted as each of m tokens."""
     tokens: Array | None = None
     """int64 [N, m]: which tokens these are; None: all of the vocabulary in order."""
+    draft: Array | None = None
+    """float64 [N, m]: what the child is drawn from, given that, for methods that judge more than
+    one node at a time: its subtree is entered with mass / draft at its token."""
 
 
 class Verifier:
     """A method of verification: how children are drawn and judged, and what planning knows of it.
 
     A subclass sets the attributes below where they differ, and has `verify`, `masses` and, for a
-    law of its own, `sample`; the rest follows from these.  It holds no state, so that one instance
-    serves everybody.
+    law of its own, `sample`; the rest follows from these, `walk` too where it goes node by node.
+    It holds no state, so that one instance serves everybody.
     """
 
     name: ClassVar[str]
@@ -96,6 +126,9 @@ class Verifier:
     """Is no child ever likelier to be accepted than an earlier sibling, whatever p and q are?"""
     plain_with_one_child: ClassVar[bool] = False
     """Is it plain speculative sampling (`chain`) where no node has two children?"""
+    entered: ClassVar[tuple[float, ...]] = (1.0,)
+    """The acceptances with which a node may be entered that traces are kept for, ascending; 1 alone
+    where every node is judged by itself."""
     recorded_as: ClassVar[str | None] = None
     """The verifier whose trees the profiler records, which serve this one too; None: none are
     recorded for this one, unless decoding is greedy."""
@@ -109,6 +142,11 @@ class Verifier:
     def deterministic(self) -> bool:
         """Are the children a function of the draft's distribution, without any chance?"""
         return self.law == "top"
+
+    @property
+    def whole_paths(self) -> bool:
+        """Is a node judged together with what was drafted below it?"""
+        return len(self.entered) > 1
 
     @property
     def grows(self) -> bool:
@@ -145,6 +183,31 @@ class Verifier:
         """
         raise NotImplementedError
 
+    def walk(self, tree: Drafted, target_probs: Array, rng: Random) -> Accepted:
+        """The accepted path of a drafted tree: found node by node from the root, by `verify`.
+
+        target_probs  float tensor [num_nodes, V]  p at each node
+        rng           a `Source` or a `torch.Generator`
+
+        The tokens are distributed as if the target had written them.  Raises PlannerError as
+        `verify` does.
+        """
+        rng = source_of(rng)
+        found = Accepted([], [], [])
+        drafted = tree.host_tokens  # once, not a transfer at every node
+        node = 0
+        while True:
+            children = tree.children[node]
+            p = target_probs[node]
+            q = tree.draft_probs(node) if children else p
+            rank, token = self.verify(p, q, _taken(drafted, children), rng)
+            found.tokens.append(token)
+            if rank < 0:
+                return found
+            node = children[rank]
+            found.path.append(node)
+            found.ranks.append(rank)
+
     def masses(self, p: Array, q: Array, num_ranks: int, rng: Any) -> Iterator[Rank]:
         """The chance of each token to come out as the accepted child of each rank, at N nodes.
 
@@ -158,6 +221,13 @@ class Verifier:
         from its exact law for each node: the mean over paths is right (a Rao-Blackwell estimate).
         """
         raise NotImplementedError
+
+    def masses_entered(
+        self, entered: float, p: Array, q: Array, num_ranks: int, rng: Any
+    ) -> Iterator[Rank]:
+        """`masses` at nodes that are entered with an acceptance, one of `self.entered`: of children
+        whose subtrees accept, among all ends of a walk that comes by, `entered` in all."""
+        return self.masses(p, q, num_ranks, rng)
 
     def rates(
         self, p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator
@@ -195,3 +265,25 @@ class Verifier:
             f"verifier: got {self.name!r}, whose trees are not recorded; expected one whose "
             "siblings can be drawn one at a time, such as rrsw"
         )
+
+    def draw_entered(
+        self, entered: Array, p: Array, q: Array, tokens: Array, num_children: int, source: Source
+    ) -> tuple[Array, Array, Array]:
+        """`draw_given`, where whole paths are judged: given that the walk ends at the node or below
+        it, and what comes out behind it; or, for a token of -1, that it does not end there.
+
+        entered  float64 tensor [w]  the acceptances that the nodes are entered with
+
+        Returns what `draw_given` does, and the acceptances that the children are entered with, as
+        far as they are tried, float64 [w, num_children].
+        """
+        children, ranks = self.draw_given(p, q, tokens, num_children, source)
+        return children, ranks, namespace(p).ones_like(children, dtype=entered.dtype)
+
+
+def _taken(tokens: Array, nodes: Sequence[int]) -> Array:
+    """int64 [len(nodes)]: entries of `tokens`, a view where they stand side by side."""
+    first = nodes[0] if nodes else 0
+    if not nodes or nodes[-1] - first == len(nodes) - 1:  # numbers of siblings only rise
+        return tokens[first : first + len(nodes)]
+    return tokens[nodes]

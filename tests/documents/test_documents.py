@@ -206,7 +206,7 @@ def test_plans_whose_trees_grow_come_back_equal_and_fit_the_schema(drafting, tmp
          "drafting.threshold: got 1.5, expected less than 1"),
         (STOPPING | {"score": "luck"}, "rrsw", "drafting.score: got 'luck'"),
         (STOPPING | {"score": "head"}, "rrsw", "expected a head exactly where score is 'head'"),
-        (GREEDY, "kseq", "siblings can be drawn one at a time (chain, naive, topk, rrs, rrsw)"),
+        (GREEDY, "kseq", "one at a time (chain, naive, topk, rrs, rrsw, traversal)"),
         (GREEDY, "lookahead", "not 'lookahead'"),
         (GREEDY, "spechub", "not 'spechub'"),
         (GREEDY, "chain", "at most 1 children a node for verifier 'chain', not 2"),

@@ -84,6 +84,41 @@ def test_recursion_is_the_dictionary_recursion(name, length):
         assert prediction.acceptance == pytest.approx(mean, **close)
 
 
+def ends(tree, arrays, node, place, e):
+    """float64 [N + 1]: where the next round starts, given that this one ends at `node` or below it,
+    entered with the acceptance of number e, the text going on at `place`; from the leaves up."""
+    emitted, entering, entered = arrays
+    found, left = np.zeros(len(emitted) + 1), 1.0
+    for rank, child in enumerate(tree.children[node] if place + 1 < len(emitted) else []):
+        share = np.array([  # linear between its neighbours, 1 at itself
+            np.interp(entering[place, e, rank], entered, hat) for hat in np.eye(len(entered))
+        ])  # fmt: skip
+        below = [ends(tree, arrays, child, place + 1, k) for k in range(len(entered))]
+        found += emitted[place, e, rank] * (share @ below)
+        left -= emitted[place, e, rank]
+    found[place + 1] += left
+    return found
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_whole_paths_are_followed_by_the_acceptance_that_nodes_are_entered_with(name):
+    """Rounds of the renewal recursion, level by level, are those of the recursion over subtrees."""
+    length, entered = 9, np.array([0.2, 0.5, 1.0])
+    rng = np.random.default_rng(0)
+    emitted = rng.dirichlet(np.full(4, 0.5), size=(length, 3))[:, :, :3]
+    entering = rng.random((length, 3, 3)) * 1.1  # some beyond either end
+    arrays = emitted, np.minimum(entering, 1.0), entered
+    starts = np.zeros(length + 1)
+    starts[0] = 1.0
+    for place in range(length):
+        starts += starts[place] * ends(TREES[name], arrays, 0, place, 2)
+    rows, given = emitted.reshape(length, -1), arrays[1].reshape(length, -1)
+    found = Traces(rows, np.array([0, length]), rows, entering=given, entered=entered)
+    tokens, rounds = found.rounds(TREES[name])
+    assert rounds[0] == pytest.approx(starts[:-1].sum(), rel=1e3 * EPS)
+    assert tokens[0] == pytest.approx(length, rel=1e3 * EPS)
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_reach_sums_to_tokens_per_step_and_the_root_is_always_visited(name):
     texts = [random_text(seed, length) for seed, length in enumerate([1, 63, 100, 2])]

@@ -350,11 +350,12 @@ def test_a_profile_without_recorded_trees_says_so():
 @pytest.mark.parametrize("verifier", ["rrs", "naive", "topk"])
 @pytest.mark.parametrize("has_trees", [True, False])
 def test_what_no_profile_records_is_not_advised(verifier, has_trees):
-    """Profiling again would record trees of rrsw alone."""
+    """Profiling again would record trees of rrsw and traversal alone."""
     profile = made(entries=[random_traces(0, verifier), random_traces(1, "rrsw")])
     if has_trees:
         profile = in_profile(profile, made_up(0, lengths=(70, 50)))
-    with pytest.raises(PlannerError, match="choose verifier chain or rrsw, or another") as caught:
+    words = "choose verifier chain or rrsw or traversal, or another"
+    with pytest.raises(PlannerError, match=words) as caught:
         solve(profile, solver="grown", verifier=verifier)
     assert "profile again" not in str(caught.value)
     assert not solve(profile, verifier=verifier).grows

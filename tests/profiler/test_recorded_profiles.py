@@ -26,7 +26,8 @@ from .test_replays import GREEDY, SAMPLING, table
 V = 6
 SAMPLINGS = (GREEDY, Sampling(temperature=1.0))
 SMALL = Settings(samplings=SAMPLINGS, contexts=(3,), max_nodes=8, num_tokens=24, num_ranks=4,
-                 repeats=2, width=Width(num_expanded=20, num_children=4))  # fmt: skip
+                 repeats=2, whole_paths=True,
+                 width=Width(num_expanded=20, num_children=4))  # fmt: skip
 PROMPTS = [[seed % V, (5 * seed + 1) % V] for seed in range(24)]
 
 
@@ -39,7 +40,7 @@ def test_a_profile_holds_trees_for_every_sampling(profile, tmp_path):
     profile.save(tmp_path / "p.json")
     read = load(tmp_path / "p.json")
     kinds = [(replay.sampling.temperature, replay.verifier) for replay in read.replays]
-    assert kinds == [(0.0, "topk"), (1.0, "rrsw")]
+    assert kinds == [(0.0, "topk"), (1.0, "rrsw"), (1.0, "traversal")]
     for replay in read.replays:
         arrays = read.replayed(replay)
         assert len(arrays.first) == 24 * 24 + 1
@@ -55,7 +56,7 @@ def test_fixed_trees_agree_with_their_traces(profile, parents):
 
     Paired text by text: both are of the same texts, so that what differs is the drawing.
     """
-    for temperature, verifier in ((0.0, "topk"), (1.0, "rrsw")):
+    for temperature, verifier in ((0.0, "topk"), (1.0, "rrsw"), (1.0, "traversal")):
         entry = next(
             entry for entry in profile.acceptance
             if (entry.sampling.temperature, entry.verifier) == (temperature, verifier)
@@ -134,7 +135,7 @@ def test_an_interrupted_recording_continues_where_it_stopped(tmp_path, monkeypat
         measure_profile(pair, PROMPTS[:3], SMALL, output=output)
     assert not output.exists()
     again = measure_profile(pair, PROMPTS[:3], SMALL, output=output)
-    assert calls == ["topk", "rrsw", "rrsw"]
+    assert calls == ["topk", "rrsw", "rrsw", "traversal"]
     fresh = measure_profile(pair, PROMPTS[:3], SMALL)
     for one, other in zip(again.replays, fresh.replays, strict=True):
         for a, b in zip(again.replayed(one), fresh.replayed(other), strict=True):

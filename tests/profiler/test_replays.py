@@ -212,7 +212,11 @@ def p_values(verifier, drafting, num_texts=300) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("verifier", "rule"), [("rrsw", "greedy"), ("rrsw", "chain"), ("rrs", "greedy")]
+    ("verifier", "rule"),
+    [
+        *(("rrsw", "greedy"), ("rrsw", "chain"), ("rrs", "greedy")),
+        *(("traversal", "greedy"), ("traversal", "chain")),
+    ],
 )
 def test_replayed_rounds_have_the_law_of_real_ones(verifier, rule):
     assert min(p_values(verifier, RULES[rule])) > LEVEL / SIZE
@@ -221,13 +225,30 @@ def test_replayed_rounds_have_the_law_of_real_ones(verifier, rule):
 def test_the_statistical_check_sees_trees_that_do_not_know_the_text(monkeypatch):
     """Children drawn freely, and those that happen to be the text's token taken for accepted."""
 
-    def free(p, q, tokens, num_children, source):
+    def free(entered, p, q, tokens, num_children, source):
         children = VERIFIERS["rrsw"].sample(q, num_children, source)
         found = children == tokens[:, None]
-        return children, torch.where(found.any(-1), found.int().argmax(-1), -1)
+        taken = torch.where(found.any(-1), found.int().argmax(-1), -1)
+        return children, taken, torch.ones_like(q[:, :num_children])
 
-    monkeypatch.setattr(VERIFIERS["rrsw"], "draw_given", free)
+    monkeypatch.setattr(VERIFIERS["rrsw"], "draw_entered", free)
     assert min(p_values("rrsw", RULES["greedy"])) < LEVEL / SIZE
+
+
+def test_the_statistical_check_sees_rejected_subtrees_that_do_not_know_it(monkeypatch):
+    """Below a child that was rejected with all below it, children drawn as anywhere."""
+    traversal = VERIFIERS["traversal"]
+    given = traversal.draw_entered
+
+    def free(entered, p, q, tokens, num_children, source):
+        children, *others = given(entered, p, q, tokens, num_children, source)
+        unaware = tokens < 0
+        if unaware.any():
+            children[unaware] = traversal.sample(q[unaware], num_children, source)
+        return children, *others
+
+    monkeypatch.setattr(traversal, "draw_entered", free)
+    assert min(p_values("traversal", RULES["greedy"])) < LEVEL / SIZE
 
 
 # ------------------------------------------- no chance at all: temperature 0, exactly

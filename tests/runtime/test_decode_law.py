@@ -22,6 +22,7 @@ from runtime import VERIFIERS, Session, TableModel, distribution
 from runtime.randomness import seeded_source
 from tests.runtime.exact_source import law
 from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
+from tests.verifiers.whole_trees import MISTAKES, FromTheLeaves
 
 EXACT = 1e-12
 SAMPLING = Sampling(temperature=0.9)
@@ -125,6 +126,12 @@ def test_law_is_the_targets_when_every_tree_is_drafted_whole(verifier, name):
 @pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
 def test_the_exact_check_sees_what_is_biased(verifier):
     assert distance(*loop_law(3, verifier, TREES["two children"], 2)) > 1e-3
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_exact_check_sees_a_mistake_in_verifying_from_the_leaves(mistake):
+    verifier = FromTheLeaves(mistake)
+    assert any(distance(*loop_law(3, verifier, TREES[name], 2, whole=True)) > 1e-3 for name in FEW)
 
 
 def chi_square(

@@ -9,7 +9,7 @@ import torch
 from planner import PlannerError, Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
-from runtime import VERIFIERS, HuggingFaceModel, Session, TableModel
+from runtime import VERIFIERS, HuggingFaceModel, Session, TableModel, Verifier
 from runtime.randomness import seeded_source
 from tests.runtime.small_models import VOCABULARY, small_model
 
@@ -140,8 +140,8 @@ def test_rewinding_leaves_the_caches_exactly_as_they_were():
     target, draft = pair(draft_seed=3)
     seen: list[torch.Tensor] = []
 
-    class Spy:
-        name, max_children, incremental, nested = "spy", None, True, True
+    class Spy(Verifier):
+        name = "spy"
 
         def sample(self, q, k, rng):
             seen.append(q.clone())

@@ -264,6 +264,7 @@ TWINS = {
     "rrsw": Twin(without_replacement, rejection_without_replacement),
     "spechub": Twin(hub_pairs, hub),
     "lookahead": Twin(without_replacement, pair_lookahead),
+    "traversal": Twin(without_replacement, rejection_without_replacement),
 }
 
 PLANTED = {
