@@ -110,12 +110,12 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, quiet, tmp_
     # same at the first context in the second round; a warm-up at the second, and the interruption.
     # Then a warm-up and a sweep at the second context, a warm-up at the first, and the third round.
     assert len(calls) == 7 + 5
-    assert said == ["continuing an interrupted run: 8 pieces are done"]
+    assert said == ["continuing an interrupted run: 7 pieces are done"]
     calls.clear()
     again = []
     measure_profile(pair, PROMPTS, SMALL, output=output, report_line=again.append)
     assert calls == []
-    assert again == ["continuing an interrupted run: 11 pieces are done"]
+    assert again == ["continuing an interrupted run: 10 pieces are done"]
     discard_pieces(output)
     assert list(tmp_path.iterdir()) == []
 
@@ -156,8 +156,8 @@ def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, tmp_pa
             monkeypatch.setattr(measure_module, "measured_by", lambda: "changed")
         measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
     same, anew, again = said
-    assert same == again == "continuing an interrupted run: 11 pieces are done"
-    assert anew.startswith("11 pieces of an interrupted run were taken by other code")
+    assert same == again == "continuing an interrupted run: 10 pieces are done"
+    assert anew.startswith("10 pieces of an interrupted run were taken by other code")
     assert "\n" not in anew
     assert len(calls) == len(SAMPLINGS)  # by the changed code, once
 
