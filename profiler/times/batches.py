@@ -25,7 +25,8 @@ def at_batch(costs: Costs, batch_size: int) -> Costs:
         return costs
     verify, draft = costs.verify, costs.draft
     many = verify.counts.index(batch_size), draft.counts.index(batch_size)
-    more_rows = _values(draft)[:, [many[1]]] - _values(draft)[:, [0]]
+    later = _values(draft)[:, [many[1]]]  # the first pass does all of that, and reads more
+    first = np.maximum(_values(costs.draft_root) + later - _values(draft)[:, [0]], later)
     alone = {
         "target_step": (costs.target_step, verify, many[0]),
         "draft_step": (costs.draft_step, draft, many[1]),
@@ -35,7 +36,7 @@ def at_batch(costs: Costs, batch_size: int) -> Costs:
             "batch_size": batch_size,
             "by_rows": True,
             "verify": _every(verify, batch_size),
-            "draft_root": _curve(costs.draft_root, _values(costs.draft_root) + more_rows),
+            "draft_root": _curve(costs.draft_root, first),
             "draft": _every(draft, batch_size),
             "overhead": {
                 name: _curve(each, batch_size * _values(each))
