@@ -213,7 +213,7 @@ class _Trees:
         self._depths = torch.zeros(size, dtype=torch.long, device=device)
         self._drafted, *read = (CachedNodes(each, self._roots, size[1]) for each in caches)
         self._read = read[0] if read else None
-        """What the target reads: rejected nodes, and above them those that are the text's own."""
+        """The target's nodes: rejected ones, and above them those that are the text's own."""
 
     def grow(self) -> None:
         """Draft until the trees are as wide as wanted."""

@@ -166,7 +166,7 @@ def _in_vain(plan: Plan) -> str:
 
 
 def _why_the_best(plan: Plan) -> str:
-    """What a step costs, and what stands next to the plan."""
+    """The cost of a step, and what stands next to the plan."""
     origin, predicted, others = plan.made_from, plan.predicted, _others(plan)
     words = "no draft is worth its time and its risk here"
     if plan.speculates and predicted:

@@ -70,7 +70,7 @@ def profile_advice(profile: Profile, path: Path, sampling: Sampling | None = Non
 
 
 def _why_it_pays(profile: Profile) -> str:
-    """What several nodes and a guess cost, as multiples of what one token costs."""
+    """The cost of several nodes and of a guess, as multiples of what one token costs."""
     costs = profile.costs[0]
     verify, alone = costs.verify, costs.target_step.low_ms[0]
     few = max((n for n in verify.counts if n <= 8), default=verify.counts[0])

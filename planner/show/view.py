@@ -42,7 +42,7 @@ def _advised(parts: list[Shown]) -> list[Shown]:
 
 
 def _plan_in_brief(parts: list[Shown]) -> list[Shown]:
-    """What it was made for, and its tree where that is small, or how its trees grow."""
+    """The origin of a plan, and its tree where that is small, or how its trees grow."""
     last = parts[-1]
     room = not isinstance(last, Table) or len(last.rows) <= SMALL
     return _advised([parts[0], *([last] if room and len(parts) > 1 else [])])

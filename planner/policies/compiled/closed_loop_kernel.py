@@ -26,9 +26,9 @@ KEPT = (1.0, 1 - 1 / 2000, 1 - 1 / 100)
 TOGETHER = 0.8
 """Correlation of f and g, at first and in a step: what slows the one down slows the other."""
 SHARES = (0.0, 0.5, 0.15)
-"""What f, g and each r_s may have changed by where a step's time changed, as a share of that."""
+"""Possible changes of f, g and each r_s where a step's time changed, as shares of that change."""
 SCATTER = 0.15
-"""Of a step's time, at first; then it is followed for each setting."""
+"""The deviation of a step's logarithmic time, at first; then it is followed for each setting."""
 LEAST_SCATTER = 1e-4
 OUTLIER, MOVED = 3.0, 3
 """Standard deviations from which a step counts the less, the further off it is; and so many of them
@@ -41,7 +41,7 @@ MEMORY = 100.0
 CHANCES = 64.0
 """Steps that c = 1 counts for at first."""
 LEAST, MOST = 0.05, 2.0
-"""Of c."""
+"""Bounds of c."""
 SAME = 0.005
 """A change of c that changes nothing."""
 MISSED = 8
@@ -255,8 +255,8 @@ def _widen(spread: np.ndarray, deviations: tuple[float, float, float], times: fl
 
 @uncounted
 def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
-    """What c is known by weighs as much as so many accepted tokens; it is forgotten, and soon known
-    anew, also while nothing is drafted."""
+    """Take in how many tokens came out.  The weight of what is known of c, in accepted tokens, is
+    forgotten, also while nothing is drafted, and soon made up."""
     numbers = beliefs.numbers
     numbers[WEIGHT] *= 1 - 1 / MEMORY
     if beliefs.planned[LENGTH, which] == 0:
