@@ -56,6 +56,7 @@ def check(
             for setting, (_, drafting) in tried.items():
                 doing(f"starting with {setting}")
                 running[setting] = stack.enter_context(engine.running(drafting, turns.requests))
+            turns.warm(running)
             doing("decoding in turns")
             for setting, answers in turns.decoded(running, numbers.tolist()).items():
                 found[setting] += answers

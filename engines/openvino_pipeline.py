@@ -24,9 +24,6 @@ from .program import Answer, PassTimes, ToldByName
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 """Unless others are asked for: in narrower types texts change."""
 CACHE_GB = 1
-WARM = 32
-"""Tokens decoded behind as many others before the first that is timed: kernels are made when a
-pass over so many tokens first comes."""
 
 
 class OpenVinoPipeline(ToldByName):
@@ -69,9 +66,7 @@ class OpenVinoPipeline(ToldByName):
         drafts = drafting is not None
         pipeline = self._started.get(drafts) or self._start(drafts)
         self._started[drafts] = pipeline
-        running = _Pipeline(pipeline, {} if drafting is None else settings_of(drafting))
-        running.decode([0] * WARM, Sampling(temperature=0.0), num_tokens=WARM, seed=0)
-        yield running
+        yield _Pipeline(pipeline, {} if drafting is None else settings_of(drafting))
 
     @cached_property
     def _started(self) -> WeakValueDictionary[bool, Any]:

@@ -47,6 +47,13 @@ class Turns:
         """Tokens in the cache on average."""
         return int(np.mean([len(prompt) for prompt in self.prompts])) + self.num_tokens // 2
 
+    def warm(self, running: Mapping[str, Running]) -> None:
+        """Have each decode a text that is not counted: the first behind a start takes up to a
+        tenth longer, since passes of its sizes come for the first time."""
+        for each in running.values():
+            ask = partial(each.decode, self.prompts[-1], self.sampling, self.requests)
+            ask(num_tokens=self.num_tokens, seed=self.seed)
+
     def decoded(
         self, running: Mapping[str, Running], numbers: Sequence[int] | None = None
     ) -> dict[str, list[Answer]]:
@@ -102,8 +109,10 @@ def time_steps(
         engine.running(None, turns.requests) as plain,
         engine.running(drafting, turns.requests) as running,
     ):
+        both = {"plain": plain, "drafted": running}
+        enough.warm(both)
         for sampling in samplings:
-            found = replace(enough, sampling=sampling).decoded({"plain": plain, "drafted": running})
+            found = replace(enough, sampling=sampling).decoded(both)
             for name, answers in found.items():
                 rows[name].append([each.ms / each.num_steps for each in answers])
             drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
