@@ -94,6 +94,7 @@ class _Generation:
                 "temperature": sampling.temperature,
                 "top_k": sampling.top_k,
                 "top_p": sampling.top_p,
+                "min_p": sampling.min_p or None,
             }
         )
         assisted: dict[str, Any] = {}

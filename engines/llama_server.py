@@ -26,6 +26,7 @@ from .program import Answer, PassTimes, ToldByName
 LOOKED_AT = Sampling(temperature=1.0, top_k=10)
 """A chain is ended by the likeliest token's share of the draft's ten likeliest, whatever the
 temperature that the target is sampled at (common/speculative.cpp, `draft-simple`)."""
+SAMPLERS = ["temperature", "top_k", "top_p", "min_p"]
 ADVICE = "build llama-server and llama-bench, and give their folder with --engine-path"
 SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
 """Options that the server and the benchmark share, each with a value."""
@@ -130,7 +131,8 @@ class _Server:
             "temperature": sampling.temperature,
             "top_k": 1 if greedy else sampling.top_k,
             "top_p": sampling.top_p,
-            "samplers": ["top_k", "temperature"] if greedy else ["temperature", "top_k", "top_p"],
+            "min_p": sampling.min_p,
+            "samplers": SAMPLERS[1::-1] if greedy else SAMPLERS,
             "cache_prompt": False,
             "ignore_eos": True,
             "return_tokens": True,

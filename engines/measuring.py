@@ -63,6 +63,10 @@ def measure_engine_profile(
     check_batches(engine, settings.batch_sizes)
     extent, facts = fitted(settings, pair, max(map(len, prompts))), engine.facts
     check_prompts(prompts, pair, extent.num_tokens)
+    if any(each.draft_temperature for each in settings.samplings):
+        raise PlannerError(
+            f"draft-temperature: got one, expected none: {facts.name} drafts in its own way"
+        )
     if facts.greedy_only and not all(each.is_greedy for each in settings.samplings):
         raise PlannerError(
             f"temperature: got {max(each.temperature for each in settings.samplings):g}, expected "

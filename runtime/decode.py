@@ -17,7 +17,8 @@ from planner.policies import TreeDrafting
 from planner.verifiers import VERIFIERS
 
 from .closed_loop import ClosedLoop
-from .inputs import check_length, check_models, checked_prompt, checked_stop_tokens
+from .ending import Ending
+from .inputs import check_length, check_models, checked_ending, checked_prompt
 from .language_model import LanguageModel
 from .loading import as_language_model
 from .randomness import Source, seeded_source
@@ -31,8 +32,9 @@ WARM_UP_TOKENS = 8
 class Generation:
     """One prompt's continuation."""
 
-    tokens: list[int]  # new ones only, the stop token included if one ended the text
+    tokens: list[int]  # new ones only, what ended the text included
     report: Report
+    logprobs: list[float] = field(default_factory=list)  # of the tokens, if they were asked for
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,9 @@ class Decoder:
         max_new_tokens: int = 128,
         seed: int = 0,
         stop_tokens: Sequence[int] | None = None,
+        stop_strings: Sequence[str] = (),
+        to_text: Callable[[list[int]], str] | None = None,
+        logprobs: bool = False,
         on_tokens: Callable[[list[int]], None] | None = None,
     ) -> Generation:
         """Continue one prompt.
@@ -124,17 +129,24 @@ class Decoder:
         input_ids    the prompt: a list, or an int tensor [P] or [1, P]
         seed         the same seed gives the same tokens
         stop_tokens  any of these ends the text; default the target's own end-of-text tokens
-        on_tokens    called with the new tokens of every step
+        stop_strings  likewise; the token that completes one is the text's last
+        to_text      the tokenizer's decoding, which finds the strings
+        logprobs     note the logarithm of every token's probability, in the target's distribution
+                     as it is sampled from
+        on_tokens    called with the new tokens of every step: a streamer's `put`, if they are made
+                     a tensor
 
         Raises PlannerError for an empty or batched prompt, tokens outside the vocabulary, stop
-        tokens that are none, a text longer than the models' positions, max_new_tokens < 1.
+        tokens and strings that are none, a text longer than the models' positions,
+        max_new_tokens < 1.
         """
-        run, steps = self._start(input_ids, max_new_tokens, seed, stop_tokens)
+        ending = self._ending(stop_tokens, stop_strings, to_text)
+        run, steps = self._start(input_ids, max_new_tokens, seed, ending, logprobs=logprobs)
         for tokens in steps:
             if on_tokens is not None:
                 on_tokens(tokens)
         report = report_of(self.plan, (self.target, self.draft), [run], seed=seed)
-        return Generation(tokens=list(run.tokens), report=self._with_changes(report))
+        return Generation(list(run.tokens), self._with_changes(report), run.logprobs)
 
     def stream(
         self,
@@ -143,28 +155,42 @@ class Decoder:
         max_new_tokens: int = 128,
         seed: int = 0,
         stop_tokens: Sequence[int] | None = None,
+        stop_strings: Sequence[str] = (),
+        to_text: Callable[[list[int]], str] | None = None,
     ) -> Iterator[list[int]]:
-        """The same continuation as `generate`'s, step by step.  Checks its arguments at once."""
-        return self._start(input_ids, max_new_tokens, seed, stop_tokens)[1]
+        """The same continuation as `generate`'s, step by step; whoever takes no further step has
+        cancelled it.  Checks its arguments at once."""
+        ending = self._ending(stop_tokens, stop_strings, to_text)
+        return self._start(input_ids, max_new_tokens, seed, ending)[1]
+
+    def _ending(
+        self,
+        stop_tokens: Sequence[int] | None,
+        stop_strings: Sequence[str],
+        to_text: Callable[[list[int]], str] | None,
+    ) -> Ending:
+        own = self.target.stop_tokens if stop_tokens is None else stop_tokens
+        return checked_ending(own, stop_strings, to_text)
 
     def _start(
         self,
         input_ids: Sequence[int] | Tensor,
         max_new_tokens: int,
         seed: int,
-        stop_tokens: Sequence[int] | None,
+        ending: Ending,
+        *,
+        logprobs: bool = False,
     ) -> tuple[Run, Iterator[list[int]]]:
         """One prompt under way: what is recorded of it, and its steps' new tokens."""
         prompt = self._checked(input_ids, max_new_tokens)
-        stop = checked_stop_tokens(self.target.stop_tokens if stop_tokens is None else stop_tokens)
         rng = seeded_source(seed, self.target.device)
         run = Run(num_prompt_tokens=len(prompt))
-        return run, self._steps(run, prompt, max_new_tokens, stop, rng)
+        return run, self._steps(run, prompt, max_new_tokens, ending, rng, logprobs)
 
     def _steps(
-        self, run: Run, prompt: list[int], limit: int, stop: frozenset[int], rng: Source
+        self, run: Run, prompt: list[int], limit: int, ending: Ending, rng: Source, logprobs: bool
     ) -> Iterator[list[int]]:
-        """Step until a stop token or the limit."""
+        """Step until what ends the text or the limit."""
         settings = [] if self.loop is None else self.plan.settings
         policies = [self.plan.policy(each) for each in settings] or [self.plan.policy()]
         session = Session(
@@ -176,6 +202,7 @@ class Decoder:
             capacity=len(prompt) + limit + max(each.num_nodes for each in policies),
             score=self.score,
             timed=self.timed,
+            logprobs=logprobs,
         )
         run.prefill_ms = session.prefill(prompt)
         ended = False
@@ -186,8 +213,9 @@ class Decoder:
                 which = self.loop.choose()
                 session.use(VERIFIERS[settings[which].verifier])
             step = session.step(policies[which], max_tokens=limit - len(run.tokens))
-            new, ended = _until_stop(step.tokens, stop)
+            new, ended = ending.cut(run.tokens, step.tokens)
             run.tokens.extend(new)
+            run.logprobs.extend(step.logprobs[: len(new)])
             run.steps.append(step)
             run.tokens_by_step.append(len(new))
             run.step_ms.append(1e3 * (perf_counter() - start))
@@ -219,6 +247,7 @@ def decode_prompts(
     max_new_tokens: int = 128,
     seed: int = 0,
     stop_tokens: Sequence[int] | None = None,
+    stop_strings: Sequence[str] = (),
     baseline: bool = False,
     follow: bool = False,
     temperature: float | None = None,
@@ -231,7 +260,7 @@ def decode_prompts(
               before or right after (in turns), so that what disturbs the machine disturbs both
     follow, temperature  see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
-    to_text   the tokenizer's decoding, to put readable text into the report
+    to_text   the tokenizer's decoding, to put readable text into the report and find stop strings
 
     Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
@@ -249,14 +278,15 @@ def decode_prompts(
             checked.append(decoder._checked(prompt, max_new_tokens))
         except PlannerError as error:
             raise PlannerError(f"prompts[{index}]: {error}") from None
+    ending = decoder._ending(stop_tokens, stop_strings, to_text)
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:
         few = min(WARM_UP_TOKENS, max_new_tokens)
-        list(each.stream(checked[0], max_new_tokens=few, seed=seed, stop_tokens=stop_tokens))
+        list(each._start(checked[0], few, seed, ending)[1])
     for index, ids in enumerate(checked):
         for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
             own_seed = prompt_seed(seed, index)
-            run, steps = decoders[which]._start(ids, max_new_tokens, own_seed, stop_tokens)
+            run, steps = decoders[which]._start(ids, max_new_tokens, own_seed, ending)
             list(steps)
             runs[which].append(run)
         if progress is not None:
@@ -278,11 +308,3 @@ def prompt_seed(seed: int, index: int) -> int:
         return seed
     state = np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)
     return int(state[0]) >> 1
-
-
-def _until_stop(tokens: Sequence[int], stop: frozenset[int]) -> tuple[list[int], bool]:
-    """`tokens` up to the first stop token, itself included, and whether there was one."""
-    for place, token in enumerate(tokens):
-        if token in stop:
-            return list(tokens[: place + 1]), True
-    return list(tokens), False

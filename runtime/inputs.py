@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from torch import Tensor
@@ -11,6 +11,7 @@ from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
 from planner.plans.plan import Plan
 
+from .ending import Ending
 from .language_model import LanguageModel
 
 MOST_NODES = 2**16
@@ -63,6 +64,26 @@ def checked_stop_tokens(stop_tokens: Sequence[int]) -> frozenset[int]:
     if not known:
         raise PlannerError(f"stop_tokens: got {stop_tokens!r:.60}, expected a list of tokens")
     return frozenset(tokens)
+
+
+def checked_ending(
+    stop_tokens: Sequence[int],
+    stop_strings: Sequence[str],
+    to_text: Callable[[list[int]], str] | None,
+) -> Ending:
+    """What ends the text.  Raises PlannerError for anything but lists of tokens and of strings
+    that are not empty, and for strings without the tokenizer's decoding."""
+    tokens = checked_stop_tokens(stop_tokens)
+    whole = not isinstance(stop_strings, str) and isinstance(stop_strings, Sequence)
+    if not whole or not all(isinstance(each, str) and each for each in stop_strings):
+        raise PlannerError(
+            f"stop_strings: got {stop_strings!r:.60}, expected a list of strings that are not empty"
+        )
+    if stop_strings and to_text is None:
+        raise PlannerError(
+            "stop_strings: got some without to_text; pass the tokenizer's decode as to_text"
+        )
+    return Ending(tokens, tuple(stop_strings), to_text)
 
 
 def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[LanguageModel]) -> None:

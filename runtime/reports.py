@@ -28,6 +28,7 @@ class Run:
     num_prompt_tokens: int
     tokens: list[int] = field(default_factory=list)
     prefill_ms: float = 0.0
+    logprobs: list[float] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     tokens_by_step: list[int] = field(default_factory=list)  # up to the text's end
     step_ms: list[float] = field(default_factory=list)  # bookkeeping included

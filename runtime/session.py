@@ -40,6 +40,7 @@ class StepRecord:
     grow_ms    deciding what to draft, and building the tree
     verify_ms  the target's pass, up to its distributions
     accept_ms  acceptance walk and cache keeping
+    logprobs   of the emitted tokens, where they were asked for
     """
 
     tokens: tuple[int, ...]
@@ -53,6 +54,7 @@ class StepRecord:
     verify_ms: float
     accept_ms: float
     total_ms: float
+    logprobs: tuple[float, ...] = ()
 
 
 class Session:
@@ -66,6 +68,8 @@ class Session:
     score     a head's word on drafted tokens, for policies that look at it
     timed     wait for a GPU at the end of every draft pass and phase, so that their times are
               their own; without it only `total_ms` is right on a GPU
+    logprobs  record of every emitted token the logarithm of its probability, in the target's
+              distribution as it is sampled from
 
     The last committed token is the root of the next tree.  The target's cache holds all tokens
     before it; the draft's may lack some of them, which its next first pass reads.
@@ -82,6 +86,7 @@ class Session:
         capacity: int = 1024,
         score: Score | None = None,
         timed: bool = True,
+        logprobs: bool = False,
     ) -> None:
         self.target = target
         self.draft = draft
@@ -94,6 +99,7 @@ class Session:
         self.score = score
         self._room = Room(target.device)
         self._timed = timed and target.device.type == "cuda"
+        self._logprobs = logprobs
         self.use(verifier)
 
     def use(self, verifier: Verifier) -> None:
@@ -139,6 +145,7 @@ class Session:
         target_probs = self._verify(tree)
         verified = self._now()
         path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
+        logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
         self._keep(tree, path)
         self.tokens.extend(tokens)
         end = self._now()
@@ -155,6 +162,7 @@ class Session:
             verify_ms=1e3 * (verified - drafted),
             accept_ms=1e3 * (end - verified),
             total_ms=1e3 * (end - start),
+            logprobs=logprobs,
         )
 
     def rewind(self, num_tokens: int) -> None:
@@ -249,6 +257,15 @@ class Session:
         if self._timed:
             torch.cuda.synchronize(self.target.device)
         return perf_counter()
+
+
+def _logprobs(
+    target_probs: Tensor, path: Sequence[int], tokens: Sequence[int]
+) -> tuple[float, ...]:
+    """Log probabilities of a path's tokens and the bonus token; target_probs float [n, V]."""
+    nodes = torch.tensor([0, *path], device=target_probs.device)
+    emitted = torch.tensor(tokens, device=target_probs.device)
+    return tuple(target_probs[nodes, emitted].log().tolist())
 
 
 def _sampled(

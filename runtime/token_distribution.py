@@ -1,4 +1,4 @@
-"""Logits to the distribution that is sampled from: temperature, then top-k, then top-p."""
+"""Logits to the distribution that is sampled from: temperature, top-k, top-p, then min-p."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     Returns float [..., V], float32 (float64 for float64 logits), rows summing to 1.  The steps and
     their order are those of Hugging Face's warpers: top-k keeps ties with the k-th token, top-p
     keeps the token that crosses the nucleus' mass.  Temperature 0 puts all mass on the most
-    probable token, whatever top-k and top-p say.
+    probable token, whatever the others say.
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if sampling.is_greedy:
@@ -37,4 +37,8 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
         least[..., -1] = False
         dropped = torch.zeros_like(least).scatter_(-1, order, least)
         logits = logits.masked_fill(dropped, -torch.inf)
+    if sampling.min_p > 0:
+        probs = logits.softmax(-1)
+        small = probs < sampling.min_p * probs.amax(-1, keepdim=True)
+        logits = logits.masked_fill(small, -torch.inf)
     return logits.softmax(-1)

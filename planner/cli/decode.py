@@ -23,6 +23,10 @@ from . import options
 )
 @click.option("--num-prompts", type=click.IntRange(1), help="Use only the first so many.")
 @click.option("--max-new-tokens", type=click.IntRange(1), default=128, show_default=True)
+@click.option(
+    "--stop", "stop_strings", multiple=True, metavar="TEXT",
+    help="End a text with the token that completes this; repeatable.",
+)  # fmt: skip
 @click.option("--seed", type=options.SEED, metavar="INTEGER", default=0, show_default=True)
 @click.option(
     "--baseline", is_flag=True, help="Also decode autoregressively, in turns, and compare."
@@ -41,6 +45,7 @@ def command(
     prompts: str | None,
     num_prompts: int | None,
     max_new_tokens: int,
+    stop_strings: tuple[str, ...],
     seed: int,
     baseline: bool,
     follow: bool,
@@ -95,6 +100,7 @@ def command(
         ids,
         max_new_tokens=max_new_tokens,
         seed=seed,
+        stop_strings=stop_strings,
         baseline=baseline,
         follow=follow,
         temperature=temperature,

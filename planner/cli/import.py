@@ -41,21 +41,14 @@ class WithSetting(click.Command):
     "--temperature", type=options.Number(0), default=0.6, show_default=True,
     help="At which it serves; 0 is greedy.",
 )  # fmt: skip
-@click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--top-p", type=options.Number(0, 1, min_open=True), default=1.0, show_default=True)
+@options.sampling_options
 @click.option(
     "--batch-size", type=click.IntRange(1), default=1, show_default=True,
     help="Where lengths are set by batch size, the one to take.",
 )  # fmt: skip
 @options.output_option("plan")
 def command(
-    setting: str,
-    engine: str,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    batch_size: int,
-    output: Path | None,
+    setting: str, engine: str, temperature: float, batch_size: int, output: Path | None
 ) -> None:
     """Read an engine's SETTING into a plan: what it drafts, and how it accepts.
 
@@ -63,10 +56,9 @@ def command(
     that are not about speculation are ignored.  Nothing is predicted of the plan; see planner
     compare.
     """
-    from ..documents.sampling import Sampling
     from ..export import read
 
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    sampling = options.sampling(temperature)
     result = read(engine, setting, sampling, batch_size=batch_size)
 
     from ..show.words import summary

@@ -24,6 +24,8 @@ EMBEDDED = {TARGET: ("distilled", 0), DRAFT: ("distilled", 1), WEAK_DRAFT: ("pla
 """Name -> (pair, which of the two)."""
 PROMPTS = ("embedded/profile", "embedded/evaluation")
 """The embedded sets of prompts, token ids of the embedded tokenizer."""
+NUM_EMBEDDED = 64
+"""So many of a set, unless more or fewer are asked for."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class NamedPair:
         """Token ids of the prompts in the file `source`, or of a set of `PROMPTS`, which goes
         through its text for another tokenizer than its own.
 
-        Raises PlannerError naming the file and the line.
+        limit  only the first so many; None: all in a file, 64 of a set
+
+        Raises PlannerError naming the file and the line, and where a set has fewer.
         """
         if not source.startswith("embedded/"):
             return [self.encoded(prompt) for prompt in read_prompts(source)[:limit]]
@@ -76,7 +80,7 @@ class NamedPair:
         if source not in PROMPTS:
             known = ", ".join(PROMPTS)
             raise PlannerError(f"prompts: got {source!r}, expected a file or one of {known}")
-        prompts = load_prompts(source.removeprefix("embedded/"))[:limit]
+        prompts = load_prompts(source.removeprefix("embedded/"), limit or NUM_EMBEDDED)
         if is_embedded(self.names[0]):
             return prompts
         own = load_tokenizer()

@@ -16,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from ..documents.profile import Profile
+    from ..documents.sampling import Sampling
     from ..plans.files import AnyDocument
 
 T = TypeVar("T")
@@ -97,6 +98,47 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(MODEL_OPTIONS):
         command = option(command)
     return command
+
+
+SAMPLING_OPTIONS = (
+    setting(
+        "--top-k", type=click.IntRange(0), default=0, show_default=True,
+        help="Keep the so many likeliest tokens; 0 keeps all.",
+    ),
+    setting(
+        "--top-p", type=Number(0, 1, min_open=True), default=1.0, show_default=True,
+        help="Keep the likeliest tokens that have so much probability together.",
+    ),
+    setting(
+        "--min-p", type=Number(0, 1), default=0.0, show_default=True,
+        help="Keep tokens of at least so much of the likeliest one's probability.",
+    ),
+    setting(
+        "--draft-temperature", type=Number(0, min_open=True),
+        help="The draft's own (default: the target's, or 1 where that is 0).",
+    ),
+)  # fmt: skip
+
+
+def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of how logits become distributions, but for the temperature, for `sampling`."""
+    for option in reversed(SAMPLING_OPTIONS):
+        command = option(command)
+    return command
+
+
+def sampling(temperature: float) -> Sampling:
+    """The sampling at that temperature, with the current command's `sampling_options`."""
+    from ..documents.sampling import Sampling
+
+    given = click.get_current_context().meta
+    return Sampling(
+        temperature=temperature,
+        top_k=given["top_k"],
+        top_p=given["top_p"],
+        min_p=given["min_p"],
+        draft_temperature=given["draft_temperature"],
+    )
 
 
 threads_option = setting(

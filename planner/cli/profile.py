@@ -38,8 +38,7 @@ ENGINE_ROOM = 256
     "--temperature", "temperatures", type=options.Number(0), multiple=True,
     help="Measure acceptance at it; repeatable (default: 0, 0.6 and 1).",
 )  # fmt: skip
-@click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--top-p", type=options.Number(0, 1, min_open=True), default=1.0, show_default=True)
+@options.sampling_options
 @click.option(
     "--thorough", is_flag=True,
     help="Measure more of what is not named: times at two contexts and in twice as many sweeps, "
@@ -90,8 +89,6 @@ def command(
     prompts: str | None,
     num_prompts: int | None,
     temperatures: tuple[float, ...],
-    top_k: int,
-    top_p: float,
     thorough: bool,
     contexts: tuple[int, ...],
     batch_sizes: tuple[int, ...],
@@ -120,7 +117,7 @@ def command(
     settings = options.settings(
         Settings,
         samplings=tuple(
-            Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+            options.sampling(temperature)
             for temperature in dict.fromkeys(temperatures or TEMPERATURES)
         ),
         contexts=tuple(sorted(set(contexts))) or None,

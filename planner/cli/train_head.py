@@ -18,8 +18,7 @@ from . import options
 )  # fmt: skip
 @click.option("--num-prompts", type=click.IntRange(2), help="Use only the first so many.")
 @click.option("--temperature", type=options.Number(0), default=1.0, show_default=True)
-@click.option("--top-k", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--top-p", type=options.Number(0, 1, min_open=True), default=1.0, show_default=True)
+@options.sampling_options
 @options.setting(
     "--num-texts", type=click.IntRange(2), default=512, show_default=True,
     help="Texts in all, in turn behind every prompt; at temperature 0 one a prompt.",
@@ -69,8 +68,6 @@ def command(
     prompts: str,
     num_prompts: int | None,
     temperature: float,
-    top_k: int,
-    top_p: float,
     mix: float,
     no_mix: bool,
     png: Path | None,
@@ -85,14 +82,11 @@ def command(
     from profiler.head_making import HeadSettings, make_head
     from runtime.heads import file_sha256, save_head
 
-    from ..documents.sampling import Sampling
     from ..show.document_text import render
     from .models import NamedPair
 
     settings = options.settings(
-        HeadSettings,
-        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
-        mix=None if no_mix else mix,
+        HeadSettings, sampling=options.sampling(temperature), mix=None if no_mix else mix
     )
     named = options.settings(NamedPair)
     ids = named.prompts(prompts, num_prompts)

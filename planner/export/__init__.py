@@ -90,10 +90,16 @@ def export(
     draft    what the engine is to call the draft model; None: as the plan does
 
     Raises PlannerError for an unknown engine, for a plan that it cannot carry out, where not to
-    speculate is faster, and for a profile that the plan was not made from.
+    speculate is faster, for a draft with a temperature of its own, and for a profile that the plan
+    was not made from.
     """
     if engine not in ENGINES:
         raise PlannerError(f"engine: got {engine!r}, expected one of {', '.join(ENGINES)}")
+    if plan.sampling.draft_temperature is not None:
+        raise PlannerError(
+            f"plan: got one whose draft has a temperature of its own ({plan.sampling}), which no "
+            "engine can be told; profile without --draft-temperature"
+        )
     made_from = plan.made_from
     if profile and made_from and profile.fingerprint() != made_from.profile_sha256:
         raise PlannerError(

@@ -59,6 +59,7 @@ def conditions(task: Task, verifier: str) -> dict[str, str | float | None]:
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
         "verifier": verifier,
         "target": origin.target.name if origin else None,
         "draft": task.draft or (origin.draft.name if origin else None),

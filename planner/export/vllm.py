@@ -160,9 +160,7 @@ def drawn_at_temperature(task: Task) -> tuple[Way, ...]:
     """Chains matched, and drawn unless the sampling cuts more than the temperature does: vLLM's
     drafts are not cut, and where a profile cut both distributions, drawn chains were measured
     otherwise."""
-    sampling = task.plan.sampling
-    cut = not sampling.is_greedy and (sampling.top_k > 0 or sampling.top_p < 1)
-    return (MATCHED_CHAIN,) if cut else (MATCHED_CHAIN, DRAWN_CHAIN)
+    return (MATCHED_CHAIN,) if task.plan.sampling.cuts else (MATCHED_CHAIN, DRAWN_CHAIN)
 
 
 def _config(task: Task, choice: Choice, rejection: str) -> dict[str, Any]:

@@ -123,6 +123,13 @@ def test_law_is_the_targets_when_every_tree_is_drafted_whole(verifier, name):
     assert distance(*loop_law(3, verifier, TREES[name], 2, whole=True)) < EXACT
 
 
+@pytest.mark.parametrize(("verifier", "name"), cases(FEW))
+def test_law_is_the_targets_when_the_draft_has_its_own_temperature(verifier, name, monkeypatch):
+    own = SAMPLING.model_copy(update={"draft_temperature": 0.5})
+    monkeypatch.setattr(f"{__name__}.SAMPLING", own)
+    assert distance(*loop_law(3, verifier, TREES[name], 2)) < EXACT
+
+
 @pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
 def test_the_exact_check_sees_what_is_biased(verifier):
     assert distance(*loop_law(3, verifier, TREES["two children"], 2)) > 1e-3

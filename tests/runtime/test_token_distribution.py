@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from planner.documents.sampling import Sampling
 from runtime import distribution
@@ -18,6 +23,9 @@ SETTINGS = [
     Sampling(temperature=1.0, top_p=0.9),
     Sampling(temperature=0.7, top_p=0.01),
     Sampling(temperature=1.3, top_k=20, top_p=0.8),
+    Sampling(temperature=1.0, min_p=0.05),
+    Sampling(temperature=0.8, min_p=1.0),
+    Sampling(temperature=1.3, top_k=20, top_p=0.8, min_p=0.1),
 ]
 
 
@@ -30,6 +38,8 @@ def test_distribution_is_that_of_the_warpers(sampling, num_tokens):
         warped = TopKLogitsWarper(sampling.top_k)(None, warped)
     if sampling.top_p < 1:
         warped = TopPLogitsWarper(sampling.top_p)(None, warped)
+    if sampling.min_p > 0:
+        warped = MinPLogitsWarper(sampling.min_p)(None, warped)
     assert torch.equal(distribution(logits, sampling), warped.softmax(-1))
 
 
@@ -45,7 +55,7 @@ def test_top_k_keeps_ties():
     assert kept.tolist() == pytest.approx([1 / 3, 1 / 3, 0.0, 1 / 3])
 
 
-@pytest.mark.parametrize("extra", [{}, {"top_k": 3}, {"top_p": 0.5}])
+@pytest.mark.parametrize("extra", [{}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.5}])
 def test_temperature_zero_is_the_most_probable_token(extra):
     logits = torch.randn(2, 3, 17)
     one_hot = distribution(logits, Sampling(temperature=0.0, **extra))
@@ -75,3 +85,20 @@ def test_a_temperature_below_all_bounds_leaves_the_most_probable_tokens(temperat
     logits = torch.tensor([[3.0, 40.0, -7.0], [2.0, 2.0, 1.0]])
     probs = distribution(logits, Sampling(temperature=temperature))
     assert probs.tolist() == [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
+
+
+def test_the_draft_may_have_a_temperature_of_its_own():
+    own = {"draft_temperature": 0.9}
+    warm = Sampling(temperature=0.6, top_k=5, **own)
+    assert warm.of_draft == Sampling(temperature=0.9, top_k=5)
+    assert Sampling(temperature=0.0, **own).of_draft == Sampling(temperature=0.9)
+    assert str(warm) == "T=0.6 top-k=5 draft T=0.9"
+    assert Sampling.model_validate(warm.model_dump()) == warm
+
+
+def test_what_cuts_nothing_is_not_written_down():
+    """Documents keep the fingerprints that they had before."""
+    written = {"temperature": 0.6, "top_k": 0, "top_p": 1.0}
+    assert Sampling(temperature=0.6).model_dump() == written
+    assert not Sampling(temperature=0.6).cuts
+    assert all(Sampling(temperature=0.6, **cut).cuts for cut in ({"top_p": 0.9}, {"min_p": 0.1}))
