@@ -1,8 +1,12 @@
-"""The text on given plans beside what would be chosen, and on given shapes: tables, sentences."""
+"""The text on given plans beside what would be chosen, on given shapes, and on many plans: tables,
+sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..optimizer.given import Standing
+from ..optimizer.plan_table import PlanRow
 from ..optimizer.shapes import Shapes
 from .ranking_text import change, verdict
 from .tables import Shown, table
@@ -42,6 +46,46 @@ def shape_table(shapes: Shapes) -> list[Shown]:
     if shapes.refused:
         parts.append("\n".join(f"not graded: {each}" for each in shapes.refused))
     return parts
+
+
+def plan_rows(rows: Sequence[PlanRow]) -> list[Shown]:
+    """A row for each plan in the order of `rows`; above, what is asked alike in all; below, why
+    there is no plan, a line each."""
+    asked = [_asked(row) for row in rows]
+    alike = {name: cell for name, cell in asked[0].items() if all(a[name] == cell for a in asked)}
+    apart = [name for name in asked[0] if name not in alike]
+    parts: list[Shown] = []
+    if alike:
+        parts.append("; ".join(f"{name} {cell}" for name, cell in alike.items()))
+    found = [
+        [*(cells[name] for name in apart), row.plan, str(row.tokens_per_step), str(row.speedup)]
+        for row, cells in zip(rows, asked, strict=True)
+        if row.plan is not None
+    ]
+    if found:
+        headings = [*apart, "plan", "tokens per step", "speedup"]
+        parts.append(table("", headings, found, num_left=len(apart) + 1))
+    missing = [
+        " ".join(["no plan:", *(f"{name} {cells[name]}," for name in apart), str(row.no_plan)])
+        for row, cells in zip(rows, asked, strict=True)
+        if row.plan is None
+    ]
+    return [*parts, "\n".join(missing)] if missing else parts
+
+
+def _asked(row: PlanRow) -> dict[str, str]:
+    """What tells a row from others, by short names."""
+    asked = row.asked
+    context = "" if asked.context is None else str(asked.context)
+    return {
+        "profile": row.profile,
+        "draft": row.draft,
+        "T": f"{asked.temperature:g}",
+        "batch": str(asked.batch_size),
+        "context": context,
+        "solver": asked.solver,
+        "verifier": asked.verifier,
+    }
 
 
 def name_of(standing: Standing) -> str:

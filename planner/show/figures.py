@@ -101,11 +101,10 @@ def plan_figure(plan: Plan) -> Figure:
     if not plan.made_from or not plan.made_from.alternatives:
         return steps_figure(plan) if plan.grows else tree_figure(plan)
     figure = Figure(figsize=(11, 3.8), layout="constrained")
+    figure.suptitle(f"{plan.words}, {plan.sampling}", fontsize=9.5)
     if not plan.speculates:
-        figure.suptitle(f"do not speculate, {plan.sampling}", fontsize=9.5)
         draw_speed(figure.subplots(), plan)
         return plain(figure)
-    figure.suptitle(f"{plan.drafting.words()}, {plan.verifier}, {plan.sampling}", fontsize=9.5)
     *left, speed = figure.subplots(1, 3 if plan.grows else 2)
     if plan.grows:
         _draw_steps(left, plan)

@@ -43,8 +43,7 @@ def not_measured(holder: Profile | MadeFrom) -> dict[str, str]:
 
 def summary(plan: Plan) -> str:
     """One line: what the plan does and what it is expected to bring."""
-    what = f"{plan.drafting.words()}, {plan.verifier}" if plan.speculates else "do not speculate"
-    line = f"{what}, {plan.sampling}"
+    line = f"{plan.words}, {plan.sampling}"
     predicted = plan.predicted
     if predicted:
         line += f": predicted {predicted.tokens_per_step} tokens per step, "
