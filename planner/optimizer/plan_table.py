@@ -47,7 +47,8 @@ class PlanRow(Part):
     draft: str
     asked: Asked
     plan: str | None = None
-    """In words."""
+    """What it drafts, in words."""
+    plan_verifier: str | None = None
     tokens_per_step: Estimate | None = None
     speedup: Estimate | None = None
     no_plan: str | None = None
@@ -140,6 +141,7 @@ def plan_row(name: str, profile: Profile, asked: Asked) -> PlanRow:
     assert plan.predicted is not None
     found = {
         "plan": plan.words,
+        "plan_verifier": plan.verifier,
         "tokens_per_step": plan.predicted.tokens_per_step,
         "speedup": plan.predicted.speedup,
     }
@@ -187,7 +189,7 @@ def as_csv(rows: Sequence[PlanRow]) -> str:
     """A line a row, below the names of its fields; a number with an interval takes three."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["profile", "target", "draft", *Asked.model_fields, "plan",
+    writer.writerow(["profile", "target", "draft", *Asked.model_fields, "plan", "plan_verifier",
                      *(f"{name}{end}" for name in ("tokens_per_step", "speedup")
                        for end in ("", "_low", "_high")), "no_plan"])  # fmt: skip
     for row in rows:
@@ -197,9 +199,8 @@ def as_csv(rows: Sequence[PlanRow]) -> str:
             for bound in ("value", "low", "high")
         ]
         asked = row.asked.model_dump().values()
-        writer.writerow(
-            [row.profile, row.target, row.draft, *asked, row.plan, *numbers, row.no_plan]
-        )
+        writer.writerow([row.profile, row.target, row.draft, *asked, row.plan, row.plan_verifier,
+                         *numbers, row.no_plan])  # fmt: skip
     return text.getvalue()
 
 

@@ -155,8 +155,8 @@ class Plan(Document):
 
     @property
     def words(self) -> str:
-        """What it drafts and how that is judged, in a few words."""
-        return f"{self.drafting.words()}, {self.verifier}" if self.speculates else NO_DRAFT
+        """A few words on what it drafts."""
+        return self.drafting.words() if self.speculates else NO_DRAFT
 
     @property
     def tree(self) -> Tree:

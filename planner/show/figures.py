@@ -24,7 +24,7 @@ from .head_figure import head_figure
 from .profile_drawing import draw_accepted, draw_times
 from .speed_figure import Outcome, draw_speed
 from .tree_figure import draw_tree, tree_figure
-from .words import percent
+from .words import drafting_words, percent
 
 
 def save_png(figure: Figure, path: str | Path) -> None:
@@ -101,7 +101,7 @@ def plan_figure(plan: Plan) -> Figure:
     if not plan.made_from or not plan.made_from.alternatives:
         return steps_figure(plan) if plan.grows else tree_figure(plan)
     figure = Figure(figsize=(11, 3.8), layout="constrained")
-    figure.suptitle(f"{plan.words}, {plan.sampling}", fontsize=9.5)
+    figure.suptitle(f"{drafting_words(plan)}, {plan.sampling}", fontsize=9.5)
     if not plan.speculates:
         draw_speed(figure.subplots(), plan)
         return plain(figure)
