@@ -20,7 +20,7 @@ def _table(context: click.Context, option: click.Parameter, path: Path | None) -
         from ..optimizer.plan_table import TABLES
 
         if path.suffix not in TABLES:
-            raise click.BadParameter(f"got {path}, expected a name that ends in {', '.join(TABLES)}")
+            raise click.BadParameter(f"got {path}, expected a name ending in {' or '.join(TABLES)}")
     return options.writable(context, option, path)
 
 

@@ -211,9 +211,10 @@ TABLES: dict[str, Callable[[Sequence[PlanRow]], str]] = {".csv": as_csv, ".json"
 def _verifiers(profile: Profile, temperature: float) -> list[str]:
     """Those that were measured; "auto", so that the row says why, where the temperature was not."""
     try:
-        return [each.verifier for each in entries(profile, profile.sampling_at(temperature), "auto")]
+        known = entries(profile, profile.sampling_at(temperature), "auto")
     except PlannerError:
         return ["auto"]
+    return [each.verifier for each in known]
 
 
 def _order(row: PlanRow) -> float:

@@ -51,7 +51,8 @@ def test_the_command_below_writes_the_plan_of_the_first_row(folder):
     shown = sweep("-o", "table.json").stdout.splitlines()
     command = next(line for line in shown if line.startswith("next")).split(maxsplit=1)[1]
     assert CliRunner().invoke(main, shlex.split(command)[1:]).exit_code == 0
-    plan, (first, *_) = Plan.load("better/plan.json"), json.loads((folder / "table.json").read_text())
+    plan = Plan.load("better/plan.json")
+    first, *_ = json.loads((folder / "table.json").read_text())
     assert first["speedup"] == plan.predicted.speedup.model_dump()
     assert (first["plan"], first["plan_verifier"]) == (plan.words, plan.verifier)
 
@@ -69,7 +70,7 @@ def test_a_table_is_written_and_nothing_else_is_left(folder):
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["-o", "table.txt"], 2, "expected a name that ends in .csv, .json"),
+        (["-o", "table.txt"], 2, "expected a name ending in .csv or .json"),
         (["-o", "nowhere/table.csv"], 1, "the folder nowhere does not exist"),
         (["gone.json"], 1, "gone.json: no such file"),
         (["--jobs", "0"], 2, "0 is not in the range"),

@@ -84,9 +84,10 @@ def test_the_container_file_installs_this_project():
     packages = setup["options"]["packages"].split()
     places = dict(map(str.split, setup["options"]["package_dir"].replace("=", " ").split("\n")[1:]))
     folders = {places.get(each, each).split("/")[0] for each in packages if "." not in each}
-    copied = {line.split()[1] for line in lines if line.startswith("COPY ") and len(line.split()) == 3}
+    copies = [line.split()[1:] for line in lines if line.startswith("COPY ")]
+    copied = {words[0] for words in copies if len(words) == 2}
     assert copied == folders | {"constraints.txt"}
-    (extra,) = (line.partition("=")[2].strip("[]") for line in lines if line.startswith("ARG EXTRAS"))
+    (extra,) = re.findall(r"^ARG EXTRAS=\[(.*)\]$", "\n".join(lines), re.MULTILINE)
     assert extra in setup["options.extras_require"]
     (command,) = json.loads(lines[-1].removeprefix("ENTRYPOINT "))
     assert f"{command} = " in setup["options.entry_points"]["console_scripts"]

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from planner import PlannerError, load
+from planner.documents import pieces as pieces_module
 from planner.documents.sampling import Sampling
 from planner.documents.version import VERSION
 from planner.verifiers import VERIFIERS
 from profiler import Pair, Settings, discard_pieces, disturbance, measure_profile
-from planner.documents import pieces as pieces_module
 from profiler import measure as measure_module
 from profiler.journal import Journal, measured_by
 from profiler.target_texts import one_by_one, sample_continuations
