@@ -7,6 +7,7 @@ that could still be mixed up have marks or names of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -52,6 +53,53 @@ def spots(axes: Axes, xs: Iterable[float], ys: Iterable[float], words: Iterable[
     """Places on a line over which words appear, without a mark that is seen."""
     for x, y, each in zip(xs, ys, words, strict=True):
         tip(axes.plot(x, y, "o", markersize=9, alpha=0, color=QUIET), each)
+
+
+@dataclass(frozen=True)
+class Name:
+    """Words for a place in a picture."""
+
+    words: str
+    x: float
+    y: float
+    colour: str
+
+
+def named(axes: Axes, names: Sequence[Name], *, size: float = 8.5) -> None:
+    """The words to the right of their places, no two on top of each other, with a line to each that
+    had to move.  To be called when the limits of both scales stand."""
+    to_share = (axes.transData - axes.transAxes).transform
+    places = to_share([(each.x, each.y) for each in names]) if names else []
+    order = sorted(range(len(names)), key=lambda which: float(places[which][1]))
+    box = axes.get_position()
+    line = 1.25 * size / 72 / (axes.figure.get_size_inches()[1] * box.height)
+    heights = apart([float(places[which][1]) for which in order], line)
+    for which, height in zip(order, heights, strict=True):
+        each, (across, own) = names[which], places[which]
+        moved = abs(height - own) > line / 2
+        axes.annotate(
+            each.words, (each.x, each.y), xytext=(across + (0.06 if moved else 0.025), height),
+            textcoords="axes fraction", fontsize=size, color=each.colour, va="center", zorder=7,
+            arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.6} if moved else None,
+        )  # fmt: skip
+
+
+def apart(heights: Sequence[float], least: float) -> list[float]:
+    """Heights, the lowest first, moved so that neighbours are at least so far apart: those for which
+    the sum of squared moves is the smallest.
+
+    Without the distances due to those below, they have to be in order, which pooling neighbours that
+    are not brings about (isotonic regression).
+    """
+    pools: list[tuple[float, int]] = []
+    for place, height in enumerate(heights):
+        mean, size = height - place * least, 1
+        while pools and pools[-1][0] > mean:
+            other, others = pools.pop()
+            mean, size = (mean * size + other * others) / (size + others), size + others
+        pools.append((mean, size))
+    means = [mean for mean, size in pools for _ in range(size)]
+    return [mean + place * least for place, mean in enumerate(means)]
 
 
 def whiskers(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
