@@ -40,7 +40,7 @@ class Asked(Part):
 
 
 class PlanRow(Part):
-    """What was asked, and the plan that answers it, or why there is none."""
+    """A question, and the plan that answers it, or why there is none."""
 
     profile: str
     target: str
@@ -57,8 +57,8 @@ class PlanRow(Part):
 
 @dataclass(frozen=True)
 class Questions:
-    """What is asked of every profile, in every combination; where nothing is named, all that the
-    profile holds."""
+    """Questions to every profile, in every combination; where nothing is named, all that the profile
+    holds."""
 
     temperatures: tuple[float, ...] = ()
     batch_sizes: tuple[int, ...] = ()

@@ -58,7 +58,7 @@ def load_reports(folder: Path) -> Reports:
     found = {path: Report.load(path) for path in paths if _begins_a_report(path)}
     if not found:
         raise PlannerError(
-            f"{folder}: holds no reports, among {counted(len(paths), 'file')} *.json; expected those "
+            f"{folder}: holds no reports, among {counted(len(paths), 'JSON file')}; expected those "
             "that planner decode writes, or the path of one document"
         )
     return Reports(found)

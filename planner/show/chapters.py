@@ -61,7 +61,7 @@ REJECTED = (
     "broken lines are the least that is possible. Where it falls as a power of their number, the "
     "line is straight: the wide one is such a power."
 )
-STEP_TIMES = "The time of every step, and their mean beside the predicted one; the band is its 95 % interval."
+STEP_TIMES = "The time of every step, and their mean beside the predicted one with its interval."
 
 
 def plan_chapter(given: Given, story: Story) -> str:

@@ -66,30 +66,34 @@ class Name:
 
 
 def named(axes: Axes, names: Sequence[Name], *, size: float = 8.5) -> None:
-    """The words to the right of their places, no two on top of each other, with a line to each that
-    had to move.  To be called when the limits of both scales stand."""
+    """The words in a column to the right of all of their places, no two on top of each other, with
+    a line to each that does not stand beside its own.
+
+    To be called when the limits of both scales stand.
+    """
+    if not names:
+        return
     to_share = (axes.transData - axes.transAxes).transform
-    places = to_share([(each.x, each.y) for each in names]) if names else []
-    order = sorted(range(len(names)), key=lambda which: float(places[which][1]))
-    box = axes.get_position()
-    line = 1.25 * size / 72 / (axes.figure.get_size_inches()[1] * box.height)
-    heights = apart([float(places[which][1]) for which in order], line)
-    for which, height in zip(order, heights, strict=True):
-        each, (across, own) = names[which], places[which]
-        moved = abs(height - own) > line / 2
+    places = sorted(((*to_share((each.x, each.y)), each) for each in names), key=lambda p: p[1])
+    column = max(across for across, *_ in places)
+    line = 1.25 * size / 72 / (axes.figure.get_size_inches()[1] * axes.get_position().height)
+    heights = apart([own for _, own, _ in places], line)
+    for (across, own, each), height in zip(places, heights, strict=True):
+        away = abs(height - own) > line / 2 or across < column
         axes.annotate(
-            each.words, (each.x, each.y), xytext=(across + (0.06 if moved else 0.025), height),
+            each.words, (each.x, each.y), xytext=(column + (0.07 if away else 0.025), height),
             textcoords="axes fraction", fontsize=size, color=each.colour, va="center", zorder=7,
-            arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.6} if moved else None,
+            arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "relpos": (0, 0.5)}
+            if away else None,
         )  # fmt: skip
 
 
 def apart(heights: Sequence[float], least: float) -> list[float]:
-    """Heights, the lowest first, moved so that neighbours are at least so far apart: those for which
-    the sum of squared moves is the smallest.
+    """Heights, the lowest first, moved so that neighbours are at least so far apart, with the
+    smallest sum of squared moves.
 
-    Without the distances due to those below, they have to be in order, which pooling neighbours that
-    are not brings about (isotonic regression).
+    Less what those below take up, they only have to be in order, which is brought about by pooling
+    neighbours that are not (isotonic regression).
     """
     pools: list[tuple[float, int]] = []
     for place, height in enumerate(heights):

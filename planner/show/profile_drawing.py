@@ -90,7 +90,8 @@ def draw_rejected(axes: Axes, profile: Profile, sampling: Sampling) -> None:
     ends = _draw_law(axes, [entry for entry, *_ in lines])
     for entry, name, colour, mark in lines:
         counts, shares = _seen(1 - entry.by_count())
-        axes.plot(counts, shares, f"{mark}-", ms=3.5, linewidth=1, color=colour)
+        doubled = [n - 1 for n in (1, 2, 4, 8, 16, 32) if n <= len(counts)]
+        axes.plot(counts, shares, f"{mark}-", ms=4, linewidth=1, color=colour, markevery=doubled)
         words = [f"{name}, {n}: {s:.3f} rejected" for n, s in zip(counts, shares, strict=True)]
         spots(axes, counts, shares, words)
         ends += [Name(name, counts[-1], shares[-1], colour)] if len(counts) else []
@@ -104,19 +105,19 @@ def draw_rejected(axes: Axes, profile: Profile, sampling: Sampling) -> None:
         ends += [Name(f"least, {bound.law}", counts[-1], shares[-1], INK)] if len(counts) else []
     axes.set(title=f"all children rejected, {sampling}", xlabel="children of a node")
     axes.set_yscale("log")
-    for axis in (axes.yaxis, axes.xaxis):
-        axis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter("{x:g}")
     _by_count(axes)
     last = max((each.x for each in ends), default=1)
-    axes.set_xlim(0.9, ROOM * last)
-    named(axes, [each for each in ends if each.x == last], size=8)
+    axes.set_xlim(0.6, ROOM * last)
+    axes.set_xticks(2 ** np.arange(int(np.log2(last)) + 1))
+    named(axes, [each for each in ends if 2 * each.x >= last], size=8)
     for each in ends:
-        if each.x != last:
+        if 2 * each.x < last:
             axes.annotate(
-                each.words, (each.x, each.y), xytext=(0, -6), textcoords="offset points",
-                ha="center", va="top", fontsize=8, color=each.colour, zorder=7,
+                each.words, (each.x, each.y), xytext=(-4, 1), textcoords="offset points",
+                ha="right", va="top", fontsize=8, color=each.colour, zorder=7,
             )  # fmt: skip
 
 
@@ -129,11 +130,11 @@ def _draw_law(axes: Axes, entries: Sequence[Acceptance]) -> list[Name]:
     law = PowerLaw.near(shares)
     axes.plot(counts, law.rejected, color=QUIET, linewidth=5, alpha=0.35, zorder=1)
     words = f"power law, {shares[0]:.2g} / k^{law.exponent:.2g}"
-    return [Name(words, counts[-1], law.rejected[-1], QUIET)]
+    return [Name(words, counts[-1], law.rejected[-1], INK)]
 
 
 def _seen(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of children, from 1, and their shares, up to the first that is none but for rounding."""
+    """Numbers of children, from 1, and their shares, before the first that is but rounding."""
     nothing = np.flatnonzero(shares < NOTHING)
     end = int(nothing[0]) if len(nothing) else len(shares)
     return np.arange(1, end + 1), shares[:end]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 
@@ -30,6 +31,11 @@ class Promise:
         """Is the difference within both 95 % intervals?"""
         return not differ(self.predicted, self.measured)
 
+    @property
+    def off(self) -> float:
+        """How far off it was, up or down, on the logarithmic scale."""
+        return abs(log(self.measured.value / self.predicted.value))
+
 
 def promises(reports: Reports) -> dict[str, list[Promise]]:
     """The promises of all reports about `TOKENS` and `SPEED`, where both numbers are known."""
@@ -38,15 +44,22 @@ def promises(reports: Reports) -> dict[str, list[Promise]]:
         predicted = report.plan.predicted
         if predicted is None:
             continue
-        found[TOKENS].append(Promise(name, predicted.tokens_per_step, tokens_per_step(report)))
+        measured = tokens_per_step(report)
+        if measured is not None:
+            found[TOKENS].append(Promise(name, predicted.tokens_per_step, measured))
         if report.baseline is not None:
             found[SPEED].append(Promise(name, predicted.speedup, report.baseline.speedup))
     return found
 
 
-def tokens_per_step(report: Report) -> Estimate:
-    """Measured, with its 95 % interval over prompts; of one prompt all that is possible."""
-    texts = report.continuations
+def tokens_per_step(report: Report) -> Estimate | None:
+    """Measured, with its 95 % interval over prompts; of one prompt all that is possible.
+
+    None where nothing was decoded.
+    """
+    texts = [text for text in report.continuations if text.tokens and text.tokens_by_step]
+    if not texts:
+        return None
     tokens = np.array([float(len(text.tokens)) for text in texts])
     steps = np.array([float(len(text.tokens_by_step)) for text in texts])
     most = max(max(text.tokens_by_step) for text in texts)

@@ -1,4 +1,4 @@
-"""What was measured over what was predicted, for many reports at once."""
+"""Measured over predicted numbers, for many reports at once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..plans.report import Reports
-from .drawing import DRAFT, INK, QUIET, TARGET, Name, named, plain, tip
+from .drawing import DRAFT, INK, QUIET, TARGET, plain, tip
 from .promises import Promise, kept_words, promises
 
 FEW = 8
-"""Promises up to which each has its name; of more, only those that were not kept."""
+"""Promises that have their names beside them, at most."""
 
 
 def promises_figure(reports: Reports) -> Figure:
@@ -26,8 +26,15 @@ def promises_figure(reports: Reports) -> Figure:
 
 def _draw(axes: Axes, found: list[Promise]) -> None:
     """The dots with their 95 % intervals both ways, and the diagonal."""
-    bounds = [1.0]
-    labels = []
+    bounds = [end for each in found for number in (each.predicted, each.measured)
+              for end in (number.low, number.high)] or [1.0]  # fmt: skip
+    margin = 0.06 * (max(bounds) - min(bounds)) or 0.1
+    ends = np.array([min(bounds) - margin, max(bounds) + margin])
+    axes.plot(ends, ends, color=QUIET, linewidth=1, linestyle=":", zorder=1)
+    axes.annotate(
+        "as predicted", (ends[1], ends[1]), xytext=(-8, -4), textcoords="offset points",
+        ha="right", va="bottom", rotation=45, rotation_mode="anchor", fontsize=8, color=INK,
+    )  # fmt: skip
     for each in found:
         predicted, measured = each.predicted, each.measured
         colour = TARGET if each.is_kept else DRAFT
@@ -38,15 +45,17 @@ def _draw(axes: Axes, found: list[Promise]) -> None:
             axes.plot(xs, ys, color=colour, linewidth=1, alpha=0.45, zorder=2)
         dot = axes.plot(predicted.value, measured.value, "o", color=colour, markersize=6, zorder=3)
         tip(dot, f"{each.report}: {predicted} predicted, {measured} measured")
-        bounds += [predicted.low, predicted.high, measured.low, measured.high]
-        if len(found) <= FEW or not each.is_kept:
-            labels.append(Name(each.report, predicted.value, measured.value, INK))
-    margin = 0.06 * (max(bounds) - min(bounds)) or 0.1
-    ends = np.array([min(bounds) - margin, max(bounds) + margin])
-    axes.plot(ends, ends, color=QUIET, linewidth=1, linestyle=":", zorder=1)
-    axes.annotate(
-        "as predicted", (ends[1], ends[1]), xytext=(-4, -14), textcoords="offset points",
-        ha="right", va="top", fontsize=8, color=QUIET,
-    )  # fmt: skip
+    for each in _to_name(found):
+        axes.annotate(
+            each.report, (each.predicted.value, each.measured.value), xytext=(5, 4),
+            textcoords="offset points", fontsize=8, color=INK, zorder=4,
+        )  # fmt: skip
     axes.set(xlim=ends, ylim=ends, aspect="equal")
-    named(axes, labels)
+
+
+def _to_name(found: list[Promise]) -> list[Promise]:
+    """All, where they are few; else those that were broken the most."""
+    if len(found) <= FEW:
+        return found
+    broken = [each for each in found if not each.is_kept]
+    return sorted(broken, key=lambda each: each.off, reverse=True)[:FEW]

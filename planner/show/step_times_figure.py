@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,31 +38,30 @@ def draw_step_times(axes: Axes, report: Report) -> None:
     bars = axes.bar(edges[:-1], shares, np.diff(edges), align="edge", color=TARGET, linewidth=0)
     for bar, low, high, share in zip(bars, edges, edges[1:], shares, strict=False):
         tip([bar], f"{low:.3g} to {high:.3g} ms: {percent(share)} of the steps")
-    top = 1.45 * float(shares.max())
-    predicted = report.plan.predicted and report.plan.predicted.step_ms
-    ends = [first, last, float(times.mean())]
+    top, mean = 1.45 * float(shares.max()), float(times.mean())
+    predicted = report.plan.predicted.step_ms if report.plan.predicted else None
+    ends = [first, last, mean]
     if predicted is not None:
-        axes.axvspan(predicted.low, predicted.high, color=QUIET, alpha=0.25, linewidth=0)
-        _mean(axes, predicted.value, 0.97 * top, f"{predicted.value:.3g} predicted", INK)
         ends += [predicted.low, predicted.high]
-    mean = float(times.mean())
-    _mean(axes, mean, 0.85 * top, f"{mean:.3g} measured, on average", DRAFT)
-    beyond = int((times > last).sum())
-    if beyond:
-        axes.annotate(
-            f"{percent(beyond / len(times))} took longer,\nup to {times.max():.3g} ms", (1, 0.5),
-            xycoords="axes fraction", ha="right", fontsize=8, color=INK,
-        )  # fmt: skip
     margin = 0.04 * (max(ends) - min(ends))
+    left, right = min(ends) - margin, max(ends) + margin
+    label = partial(_mean, axes, (left + right) / 2)
+    if predicted is not None:
+        axes.axvspan(predicted.low, predicted.high, color=QUIET, alpha=0.25, linewidth=0, zorder=0)
+        label(predicted.value, 0.97 * top, f"{predicted.value:.3g} predicted", INK)
+    label(mean, 0.85 * top, f"{mean:.3g} measured, on average", DRAFT)
+    beyond = percent(float((times > last).mean()))
     axes.set(
-        xlim=(min(ends) - margin, max(ends) + margin), ylim=(0, top),
-        xlabel="ms", ylabel="share of the steps", title="How long steps took",
+        xlim=(left, right), ylim=(0, top), ylabel="share of the steps", title="How long steps took",
+        xlabel=f"ms ({beyond} of the steps took longer, up to {times.max():.3g})",
     )  # fmt: skip
 
 
-def _mean(axes: Axes, ms: float, height: float, words: str, colour: str) -> None:
+def _mean(axes: Axes, middle: float, ms: float, height: float, words: str, colour: str) -> None:
+    """A line at a mean, its words on the side that has more room."""
     axes.axvline(ms, color=colour, linewidth=1.2)
+    side = 1 if ms < middle else -1
     axes.annotate(
-        words, (ms, height), xytext=(5, 0), textcoords="offset points", va="top", fontsize=8.5,
-        color=colour,
+        words, (ms, height), xytext=(5 * side, 0), textcoords="offset points", va="top",
+        ha="left" if side > 0 else "right", fontsize=8.5, color=colour,
     )  # fmt: skip

@@ -56,7 +56,7 @@ def summary(plan: Plan) -> str:
 
 
 def drafting_words(plan: Plan) -> str:
-    """What the plan drafts, and which verifier judges it."""
+    """The plan's drafting and its verifier."""
     return f"{plan.words}, {plan.verifier}" if plan.speculates else plan.words
 
 
@@ -98,7 +98,7 @@ def _loss(own: Plan, theirs: Plan) -> str:
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """What tells files apart: their paths without the folders that all lie in, and without the name
+    """Names that tell files apart: their paths without the folders that all lie in, and without the name
     that all have, if they have one."""
     if len(paths) < 2:
         return [str(path) for path in paths]
