@@ -57,8 +57,7 @@ class PlanRow(Part):
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to every profile, in every combination; where nothing is named, all that the profile
-    holds."""
+    """Questions to every profile, in every combination; where none is named, all that it holds."""
 
     temperatures: tuple[float, ...] = ()
     batch_sizes: tuple[int, ...] = ()
@@ -66,7 +65,7 @@ class Questions:
     """Tokens in the cache; by default those that were timed at the batch size."""
     solvers: tuple[str, ...] = ("auto",)
     verifiers: tuple[str, ...] = ()
-    """"auto" stands for the best of all; by default every one is asked for by its name."""
+    """By default each that was measured, by its name; "auto" stands for the best of them."""
     max_nodes: int | None = None
     max_depth: int | None = None
 
@@ -76,11 +75,9 @@ class Questions:
         sizes = dict.fromkeys(costs.batch_size for costs in profile.costs)
         for temperature, size in product(self.temperatures or every, self.batch_sizes or sizes):
             timed = [costs.context for costs in profile.costs if costs.batch_size == size]
-            for context, solver, verifier in product(
-                self.contexts or timed or [None],
-                self.solvers,
-                self.verifiers or _verifiers(profile, temperature),
-            ):
+            contexts: Sequence[int | None] = self.contexts or timed or [None]
+            verifiers = self.verifiers or _verifiers(profile, temperature)
+            for context, solver, verifier in product(contexts, self.solvers, verifiers):
                 yield Asked(
                     solver=solver,
                     verifier=verifier,

@@ -76,7 +76,7 @@ def named(axes: Axes, names: Sequence[Name], *, size: float = 8.5) -> None:
     to_share = (axes.transData - axes.transAxes).transform
     places = sorted(((*to_share((each.x, each.y)), each) for each in names), key=lambda p: p[1])
     column = max(across for across, *_ in places)
-    line = 1.25 * size / 72 / (axes.figure.get_size_inches()[1] * axes.get_position().height)
+    line = 1.25 * size / 72 * axes.figure.dpi / axes.bbox.height
     heights = apart([own for _, own, _ in places], line)
     for (across, own, each), height in zip(places, heights, strict=True):
         away = abs(height - own) > line / 2 or across < column

@@ -98,8 +98,8 @@ def _loss(own: Plan, theirs: Plan) -> str:
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """Names that tell files apart: their paths without the folders that all lie in, and without the name
-    that all have, if they have one."""
+    """Names that tell files apart: their paths without the folders that all lie in, and without the
+    name that all have, if they have one."""
     if len(paths) < 2:
         return [str(path) for path in paths]
     within = Path(os.path.commonpath([path.parent.absolute() for path in paths]))

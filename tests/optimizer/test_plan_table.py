@@ -112,9 +112,11 @@ def test_what_was_interrupted_goes_on_where_it_stopped(tmp_path, monkeypatch):
         plan_table(RECORDED, FEW, journal=Journal(output, {}))
     monkeypatch.setattr(module, "solve", lambda *profile, **asked: calls.append(asked) or
                         answer(*profile, **asked))  # fmt: skip
-    said = []
-    rows = plan_table(RECORDED, FEW, journal=Journal(output, {}, report_line=said.append))
+    said, told = [], []
+    again = Journal(output, {}, report_line=said.append)
+    rows = plan_table(RECORDED, FEW, journal=again, done=lambda *numbers: told.append(numbers))
     assert said == ["continuing an interrupted run: 5 pieces are done"]
+    assert told == [(5, 8), (6, 8), (7, 8)]
     assert len(calls) == len(rows) == 8
     assert rows == plan_table(RECORDED, FEW)
 
