@@ -147,13 +147,13 @@ def report_figure(report: Report) -> Figure:
         return followed_figure(report)
     if report.plan.predicted is None:
         return reports_figure({report.target.name: report})
-    timed = bool(report.ms_by_step)
-    figure = Figure(figsize=(14 if timed else 11, 3.6), layout="constrained")
-    weighed, outcome, *steps = figure.subplots(1, 3 if timed else 2)
-    draw_speed(weighed, report.plan, measured=speeds(report))
-    draw_outcome(outcome, report)
-    for axes in steps:
-        draw_step_times(axes, report)
+    rows = [["weighed", "outcome"], *([["weighed", "steps"]] if report.ms_by_step else [])]
+    figure = Figure(figsize=(11, 2.2 + 1.4 * len(rows)), layout="constrained")
+    drawn = figure.subplot_mosaic(rows, width_ratios=(1.2, 1))
+    draw_speed(drawn["weighed"], report.plan, measured=speeds(report))
+    draw_outcome(drawn["outcome"], report)
+    if "steps" in drawn:
+        draw_step_times(drawn["steps"], report)
     return plain(figure)
 
 

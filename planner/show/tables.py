@@ -78,7 +78,10 @@ Shown = str | Named | Table
 
 def printed(parts: Iterable[Shown]) -> str:
     """The parts below one another, an empty line between any two, as plain text."""
-    console = Console(width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
+    console = Console(
+        width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False,
+        force_jupyter=False,
+    )  # fmt: skip
     texts = []
     for part in parts:
         with console.capture() as capture:
