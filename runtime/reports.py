@@ -74,6 +74,7 @@ def report_of(
                 text=None if to_text is None else to_text(run.tokens),
                 tokens_by_step=run.tokens_by_step,
                 decode_ms=run.decode_ms,
+                ms_by_step=[round(ms, 3) for ms in run.step_ms],
                 followed=_followed(run),
             )
             for run in runs

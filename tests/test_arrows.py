@@ -19,7 +19,7 @@ OUTSIDE = {
     "estimates": {"numpy", "numba", "scipy"},
     "trees": {"numpy", "numba"},
     "replay": {"numpy", "numba", "scipy"},
-    "optimizer": {"numpy", "numba", "scipy", "cvxpy"},
+    "optimizer": {"numpy", "numba", "scipy", "cvxpy", "joblib"},
     "export": {"numpy", "yaml"},
     "show": {"numpy", "rich", "matplotlib"},
     "cli": {"click", "torch", "transformers"},

@@ -17,7 +17,7 @@ from .extras import missing_package
 
 COMMANDS = (
     "profile", "solve", "show", "report", "decode", "check", "export", "import", "compare", "grade",
-    "predict", "train-head", "reproduce", "schema", "doctor",
+    "sweep", "predict", "train-head", "reproduce", "schema", "doctor",
 )  # fmt: skip
 
 

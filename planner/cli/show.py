@@ -36,11 +36,12 @@ def command(
     batch_size: int | None,
     context: int | None,
 ) -> None:
-    """Show a PROFILE, PLAN, REPORT, CHECK or COSTS, a head, or a speculation_profile.json.
+    """Show a PROFILE, PLAN, REPORT, CHECK or COSTS, a head, a speculation_profile.json, or all
+    reports in a FOLDER.
 
     Five lines answer: what to do, what it gains, how sure that is, why, and what to type next.
     What was measured or chosen follows, in short; with --all in full, and with --plans which plans
-    a profile allows.
+    a profile allows.  Reports of a folder are laid side by side, measured over predicted.
     """
     from ..documents.profile import Profile
 
@@ -85,7 +86,14 @@ def command(
 
 
 def _opened(path: Path) -> Showable:
-    """The content of the file, ours or another tool's.  Raises PlannerError."""
+    """The content of the file, ours or another tool's, or the reports of the folder.
+
+    Raises PlannerError.
+    """
+    from ..plans.files import load, load_reports
+
+    if path.is_dir():
+        return load_reports(path)
     if path.suffix == ".safetensors":
         from runtime.heads import load_card
 
@@ -93,7 +101,6 @@ def _opened(path: Path) -> Showable:
 
     from ..documents.document import read_json
     from ..documents.speculation_profile import SpeculationProfile
-    from ..plans.files import load
 
     content = read_json(path)
     if "schema_version" in content:

@@ -38,12 +38,28 @@ class PowerLaw:
             raise PlannerError(f"exponent: got {self.exponent}, expected a number above 0")
         count(self.num_ranks, "num_ranks", 1)
 
+    @classmethod
+    def near(cls, rejected: np.ndarray) -> PowerLaw:
+        """The law through the first of `rejected` that is nearest to the others on a logarithmic
+        scale, by least squares.
+
+        rejected  float64 [num_ranks], two or more: P(k children are all rejected), above 0
+
+        Raises PlannerError where that does not fall.
+        """
+        logs = np.log(np.arange(1, len(rejected) + 1))
+        exponent = float(logs @ np.log(rejected[0] / rejected) / (logs @ logs))
+        return cls(1 - float(rejected[0]), exponent, len(rejected))
+
+    @property
+    def rejected(self) -> np.ndarray:
+        """float64 [num_ranks]: P(k children are all rejected), for k from 1."""
+        return np.asarray((1 - self.first) * np.arange(1, self.num_ranks + 1) ** -self.exponent)
+
     @property
     def acceptance(self) -> np.ndarray:
         """float64 [num_ranks]: by rank, unconditional."""
-        children = np.arange(1, self.num_ranks + 1)
-        rejected = np.append(1.0, (1 - self.first) * children**-self.exponent)
-        return -np.diff(rejected)
+        return -np.diff(np.append(1.0, self.rejected))
 
     def __str__(self) -> str:
         return (

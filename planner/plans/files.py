@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from ..documents.counted import counted
 from ..documents.document import PlannerError, read_json
 from ..documents.given_costs import GivenCosts
 from ..documents.profile import Profile
 from .check import Check
 from .plan import Plan
-from .report import Report
+from .report import Report, Reports
 
 AnyDocument = Profile | Plan | Report | Check | GivenCosts
 
@@ -22,6 +24,8 @@ DOCUMENTS: dict[str, type[Profile] | type[Plan] | type[Report] | type[Check] | t
     "check": Check,
     "costs": GivenCosts,
 }
+
+REPORT = re.compile(rb'"format"\s*:\s*"report"')
 
 
 def load(path: str | Path) -> AnyDocument:
@@ -40,6 +44,30 @@ def load(path: str | Path) -> AnyDocument:
     if not isinstance(name, str) or name not in DOCUMENTS:
         raise PlannerError(f"{path}: format: got {name!r}, expected one of {known}")
     return DOCUMENTS[name].load(path)
+
+
+def load_reports(folder: Path) -> Reports:
+    """All reports in a folder and in those below it, hidden ones left out, by their paths.
+
+    Raises PlannerError where there is none, and as `load` does for one that is damaged.
+    """
+    paths = [
+        path for path in sorted(folder.rglob("*.json"))
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]  # fmt: skip
+    found = {path: Report.load(path) for path in paths if _begins_a_report(path)}
+    if not found:
+        raise PlannerError(
+            f"{folder}: holds no reports, among {counted(len(paths), 'JSON file')}; expected those "
+            "that planner decode writes, or the path of one document"
+        )
+    return Reports(found)
+
+
+def _begins_a_report(path: Path) -> bool:
+    """Does the file say so at its beginning?  Others may be large, or somebody else's."""
+    with path.open("rb") as file:
+        return REPORT.search(file.read(200)) is not None
 
 
 def load_costs(path: str | Path) -> GivenCosts | Profile:

@@ -19,6 +19,8 @@ from .alternatives import Alternative
 from .settings import PlanSetting
 
 NonNegative = Annotated[float, Field(ge=0)]
+NO_DRAFT = "do not speculate"
+"""A plan of a lone root, in words."""
 
 
 class PredictedSteps(Part):
@@ -150,6 +152,11 @@ class Plan(Document):
     def grows(self) -> bool:
         """Is every step's tree decided on while it is drafted?"""
         return self.drafting.grows
+
+    @property
+    def words(self) -> str:
+        """A few words on what it drafts."""
+        return self.drafting.words() if self.speculates else NO_DRAFT
 
     @property
     def tree(self) -> Tree:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..documents.document import Document, Part
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
-from .plan import Plan
+from .plan import NonNegative, Plan
 
 
 class PhaseTimes(Part):
@@ -37,9 +40,21 @@ class Continuation(Part):
     text: str | None = None
     tokens_by_step: list[int] = Field(description="tokens emitted by each step, bonus included")
     decode_ms: float = Field(ge=0, description="wall time after the prompt was read")
+    ms_by_step: list[NonNegative] | None = Field(
+        default=None, description="that time by step, in whole microseconds"
+    )
     followed: FollowedSteps | None = Field(
         default=None, description="absent where the plan was carried out to the letter"
     )
+
+    @model_validator(mode="after")
+    def _a_time_each(self) -> Self:
+        if self.ms_by_step is not None and len(self.ms_by_step) != len(self.tokens_by_step):
+            raise ValueError(
+                f"ms_by_step of {len(self.tokens_by_step)} entries, one a step, not "
+                f"{len(self.ms_by_step)}"
+            )
+        return self
 
 
 class Measured(Part):
@@ -112,3 +127,15 @@ class Report(Document):
         default=None, description="absent where the plan was carried out to the letter"
     )
     continuations: list[Continuation] = Field(min_length=1)
+
+    @property
+    def ms_by_step(self) -> list[float]:
+        """The time of every step of all continuations; empty where nobody noted them."""
+        return [ms for each in self.continuations for ms in each.ms_by_step or ()]
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Reports that are looked at side by side."""
+
+    by_path: Mapping[Path, Report]

@@ -23,9 +23,10 @@ from .figures import check_figure, followed_figure, outcome_figure, quick_plan, 
 from .html_parts import folded, part, pasted, picture, section
 from .inline_svg import inline_svg
 from .outlook import outlook, samplings_of
-from .profile_drawing import accepted_figure, times_figure
+from .profile_drawing import rejected_figure, times_figure
 from .report_text import show_report
 from .speed_figure import speed_figure
+from .step_times_figure import step_times_figure
 from .story import Given, Story
 from .tables import Named, Shown, Table
 from .tree_figure import tree_figure
@@ -55,10 +56,12 @@ TIMES = (
     "Medians, shaded from the lower to the upper quartile. A tree pays as long as checking it "
     "takes little more than one token."
 )
-ACCEPTED = (
-    "How often one of a node's children is accepted, by number of children, for every verifier; "
-    "broken lines are the most that any could reach."
+REJECTED = (
+    "How often none of a node's children is accepted, by number of children, for every verifier; "
+    "broken lines are the least that is possible. Where it falls as a power of their number, the "
+    "line is straight: the wide one is such a power."
 )
+STEP_TIMES = "The time of every step, and their mean beside the predicted one with its interval."
 
 
 def plan_chapter(given: Given, story: Story) -> str:
@@ -91,6 +94,9 @@ def report_chapter(given: Given, story: Story) -> str:
     report = given.document
     assert isinstance(report, Report)
     content = [picture(inline_svg(outcome_figure(report), f"outcome of {given.path}"), OUTCOME)]
+    if report.ms_by_step:
+        drawn = inline_svg(step_times_figure(report), f"steps of {given.path}")
+        content.append(picture(drawn, STEP_TIMES))
     run, numbers, *others = show_report(report)
     content += [_without_models(run), part(numbers), *_tables_folded(others)]
     if report.followed is not None:
@@ -122,9 +128,9 @@ def profile_chapter(given: Given, story: Story) -> str:
         content.append(picture(drawn, f"{SPEED} The plan here is the best fixed tree."))
     content.append(picture(inline_svg(times_figure(profile), f"times of {given.path}"), TIMES))
     for sampling in (first, *others):
-        drawn = inline_svg(accepted_figure(profile, sampling), f"{sampling} of {given.path}")
-        shown = picture(drawn, ACCEPTED)
-        content.append(shown if sampling == first else folded(f"Accepted at {sampling}", [shown]))
+        drawn = inline_svg(rejected_figure(profile, sampling), f"{sampling} of {given.path}")
+        shown = picture(drawn, REJECTED)
+        content.append(shown if sampling == first else folded(f"Rejected at {sampling}", [shown]))
     parts = [*show_profile(profile)[1:], *outlook(profile, [first, *others], {})]
     content += _tables_folded(parts)
     return section(f"The machine and the models: {given.path.name}", content)

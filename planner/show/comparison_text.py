@@ -1,11 +1,17 @@
-"""The text on given plans beside what would be chosen, and on given shapes: tables, sentences."""
+"""The text on given plans beside what would be chosen, on given shapes, and on many plans: tables,
+sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from ..optimizer.given import Standing
+from ..optimizer.plan_table import PlanRow
 from ..optimizer.shapes import Shapes
 from .ranking_text import change, verdict
 from .tables import Shown, table
+from .words import short_names
 
 CHOSEN = "what solve would choose"
 ALONE = "not to speculate"
@@ -42,6 +48,45 @@ def shape_table(shapes: Shapes) -> list[Shown]:
     if shapes.refused:
         parts.append("\n".join(f"not graded: {each}" for each in shapes.refused))
     return parts
+
+
+def plan_rows(rows: Sequence[PlanRow]) -> list[Shown]:
+    """A row for each plan in the order of `rows`; above, what is alike in all; below, why there is
+    no plan, a line each."""
+    paths = list(dict.fromkeys(Path(row.profile) for row in rows))
+    names = dict(zip(paths, short_names(paths), strict=True))
+    cells = [_conditions(row) | {"profile": names[Path(row.profile)]} for row in rows]
+    alike = {name for name, cell in cells[0].items() if all(each[name] == cell for each in cells)}
+    apart = [name for name in cells[0] if name not in alike]
+    above = [f"{name} {cell}" for name, cell in cells[0].items() if name in alike and cell]
+    found = [
+        [*map(each.__getitem__, apart), row.plan, str(row.tokens_per_step), str(row.speedup)]
+        for row, each in zip(rows, cells, strict=True)
+        if row.plan is not None
+    ]
+    missing = [
+        " ".join(["no plan:", *(f"{name} {each[name]}," for name in apart), row.no_plan])
+        for row, each in zip(rows, cells, strict=True)
+        if row.no_plan is not None
+    ]
+    headings = [*apart, "plan", "tokens per step", "speedup"]
+    parts: list[Shown] = [", ".join(above)] if above else []
+    parts += [table("", headings, found, num_left=len(apart) + 1)] if found else []
+    return [*parts, "\n".join(missing)] if missing else parts
+
+
+def _conditions(row: PlanRow) -> dict[str, str]:
+    """What tells a row from others, by short names; the plan's verifier, if there is a plan."""
+    asked = row.asked
+    return {
+        "profile": row.profile,
+        "draft": row.draft,
+        "T": f"{asked.temperature:g}",
+        "batch": str(asked.batch_size),
+        "context": "" if asked.context is None else str(asked.context),
+        "solver": asked.solver,
+        "verifier": row.plan_verifier or asked.verifier,
+    }
 
 
 def name_of(standing: Standing) -> str:

@@ -14,16 +14,17 @@ from ..documents.surroundings import beside_words
 from ..plans.check import Check
 from ..plans.files import AnyDocument
 from ..plans.plan import Plan
-from ..plans.report import Report
+from ..plans.report import Report, Reports
 from .check_text import show_check
 from .head_text import show_head
+from .promises import show_reports
 from .ranking_text import ranking
 from .report_text import show_report
 from .tables import Named, Shown, Table, printed, shares_table, table
 from .times_text import show_times
 from .words import engine_words, model_words, not_measured, summary
 
-Showable = AnyDocument | HeadCard | SpeculationProfile
+Showable = AnyDocument | HeadCard | SpeculationProfile | Reports
 
 
 def render(document: Showable) -> str:
@@ -174,6 +175,7 @@ DISPLAYS: dict[type, Callable[[Any], list[Shown]]] = {
     Profile: show_profile,
     Plan: show_plan,
     Report: show_report,
+    Reports: show_reports,
     HeadCard: show_head,
     Check: show_check,
     GivenCosts: show_costs,

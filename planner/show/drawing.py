@@ -7,6 +7,7 @@ that could still be mixed up have marks or names of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -52,6 +53,57 @@ def spots(axes: Axes, xs: Iterable[float], ys: Iterable[float], words: Iterable[
     """Places on a line over which words appear, without a mark that is seen."""
     for x, y, each in zip(xs, ys, words, strict=True):
         tip(axes.plot(x, y, "o", markersize=9, alpha=0, color=QUIET), each)
+
+
+@dataclass(frozen=True)
+class Name:
+    """Words for a place in a picture."""
+
+    words: str
+    x: float
+    y: float
+    colour: str
+
+
+def named(axes: Axes, names: Sequence[Name], *, size: float = 8.5) -> None:
+    """The words in a column to the right of all of their places, no two on top of each other, with
+    a line to each that does not stand beside its own.
+
+    To be called when the limits of both scales stand.
+    """
+    if not names:
+        return
+    to_share = (axes.transData - axes.transAxes).transform
+    places = sorted(((*to_share((each.x, each.y)), each) for each in names), key=lambda p: p[1])
+    column = max(across for across, *_ in places)
+    line = 1.25 * size / 72 * axes.figure.dpi / axes.bbox.height
+    heights = apart([own for _, own, _ in places], line)
+    for (across, own, each), height in zip(places, heights, strict=True):
+        away = abs(height - own) > line / 2 or across < column
+        axes.annotate(
+            each.words, (each.x, each.y), xytext=(column + (0.07 if away else 0.025), height),
+            textcoords="axes fraction", fontsize=size, color=each.colour, va="center", zorder=7,
+            arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "relpos": (0, 0.5)}
+            if away else None,
+        )  # fmt: skip
+
+
+def apart(heights: Sequence[float], least: float) -> list[float]:
+    """Heights, the lowest first, moved so that neighbours are at least so far apart, with the
+    smallest sum of squared moves.
+
+    Less what those below take up, they only have to be in order, which is brought about by pooling
+    neighbours that are not (isotonic regression).
+    """
+    pools: list[tuple[float, int]] = []
+    for place, height in enumerate(heights):
+        mean, size = height - place * least, 1
+        while pools and pools[-1][0] > mean:
+            other, others = pools.pop()
+            mean, size = (mean * size + other * others) / (size + others), size + others
+        pools.append((mean, size))
+    means = [mean for mean, size in pools for _ in range(size)]
+    return [mean + place * least for place, mean in enumerate(means)]
 
 
 def whiskers(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:

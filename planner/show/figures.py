@@ -18,13 +18,15 @@ from ..documents.profile import Profile
 from ..optimizer import solve
 from ..plans.check import Check
 from ..plans.plan import Plan
-from ..plans.report import Report
+from ..plans.report import Report, Reports
 from .drawing import DRAFT, INK, PAGE_WIDTH, QUIET, TARGET, plain, tip
 from .head_figure import head_figure
-from .profile_drawing import draw_accepted, draw_times
+from .profile_drawing import draw_rejected, draw_times
+from .promises_figure import promises_figure
 from .speed_figure import Outcome, draw_speed
+from .step_times_figure import draw_step_times
 from .tree_figure import draw_tree, tree_figure
-from .words import percent
+from .words import drafting_words, percent
 
 
 def save_png(figure: Figure, path: str | Path) -> None:
@@ -36,7 +38,7 @@ def save_png(figure: Figure, path: str | Path) -> None:
 
 def profile_figure(profile: Profile) -> Figure:
     """t(n) and draft cost by width at every context; how fast trees of every size would be; per
-    sampling, what each verifier accepts."""
+    sampling, how often each verifier rejects all children."""
     samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
     names, plan = [str(sampling) for sampling in samplings], quick_plan(profile)
     above = ["verify", "draft", *(["speed"] if plan else [])]
@@ -54,14 +56,8 @@ def profile_figure(profile: Profile) -> Figure:
     draw_times(named_axes["draft"], profile, "draft")
     if plan:
         draw_speed(named_axes["speed"], plan, profile)
-    lines: dict[str, Any] = {}
     for name, sampling in zip(names, samplings, strict=True):
-        draw_accepted(named_axes[name], profile, sampling)
-        drawn, labels = named_axes[name].get_legend_handles_labels()
-        lines |= dict(zip(labels, drawn, strict=True))
-    figure.legend(
-        lines.values(), lines, loc="outside lower center", ncols=5, fontsize=8, frameon=False
-    )
+        draw_rejected(named_axes[name], profile, sampling)
     return plain(figure)
 
 
@@ -101,11 +97,10 @@ def plan_figure(plan: Plan) -> Figure:
     if not plan.made_from or not plan.made_from.alternatives:
         return steps_figure(plan) if plan.grows else tree_figure(plan)
     figure = Figure(figsize=(11, 3.8), layout="constrained")
+    figure.suptitle(f"{drafting_words(plan)}, {plan.sampling}", fontsize=9.5)
     if not plan.speculates:
-        figure.suptitle(f"do not speculate, {plan.sampling}", fontsize=9.5)
         draw_speed(figure.subplots(), plan)
         return plain(figure)
-    figure.suptitle(f"{plan.drafting.words()}, {plan.verifier}, {plan.sampling}", fontsize=9.5)
     *left, speed = figure.subplots(1, 3 if plan.grows else 2)
     if plan.grows:
         _draw_steps(left, plan)
@@ -145,16 +140,20 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
 
 
 def report_figure(report: Report) -> Figure:
-    """Predicted against measured, beside what the plan was chosen from; where decoding followed the
-    machine and the text, which settings it took instead, and what it believed."""
+    """Predicted against measured, beside what the plan was chosen from, and how long steps took;
+    where decoding followed the machine and the text, which settings it took instead, and what it
+    believed."""
     if report.followed is not None:
         return followed_figure(report)
     if report.plan.predicted is None:
         return reports_figure({report.target.name: report})
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    weighed, outcome = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    draw_speed(weighed, report.plan, measured=speeds(report))
-    draw_outcome(outcome, report)
+    rows = [["weighed", "outcome"], *([["weighed", "steps"]] if report.ms_by_step else [])]
+    figure = Figure(figsize=(11, 2.2 + 1.4 * len(rows)), layout="constrained")
+    drawn = figure.subplot_mosaic(rows, width_ratios=(1.2, 1))
+    draw_speed(drawn["weighed"], report.plan, measured=speeds(report))
+    draw_outcome(drawn["outcome"], report)
+    if "steps" in drawn:
+        draw_step_times(drawn["steps"], report)
     return plain(figure)
 
 
@@ -334,6 +333,7 @@ FIGURES: dict[type, Callable[[Any], Figure]] = {
     Profile: profile_figure,
     Plan: plan_figure,
     Report: report_figure,
+    Reports: promises_figure,
     HeadCard: head_figure,
     Check: check_figure,
 }

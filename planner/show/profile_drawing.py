@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
-from ..documents.profile import Profile
+from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
-from .drawing import DRAFT, INK, MANY, MARKS, PAGE_WIDTH, QUIET, TARGET, plain, spots
+from ..estimates.assumed_acceptance import PowerLaw
+from .drawing import DRAFT, INK, MANY, MARKS, PAGE_WIDTH, QUIET, TARGET, Name, named, plain, spots
 
+NOTHING = 1e-6
+"""A share below which nothing is left but rounding."""
+ROOM = 4.0
+"""The end of the scale over the largest number of children: names stand there."""
 LOOKS = {
     "verify": (TARGET, "verifying n nodes", "n (root included)"),
     "draft": (DRAFT, "one draft pass", "nodes in the level"),
@@ -28,12 +35,10 @@ def times_figure(profile: Profile) -> Figure:
     return plain(figure)
 
 
-def accepted_figure(profile: Profile, sampling: Sampling) -> Figure:
-    """How often any child is accepted, at one sampling."""
-    figure = Figure(figsize=(PAGE_WIDTH, 4.4), layout="constrained")
-    axes = figure.subplots()
-    draw_accepted(axes, profile, sampling)
-    figure.legend(loc="outside lower left", ncols=3, fontsize=8, frameon=False)
+def rejected_figure(profile: Profile, sampling: Sampling) -> Figure:
+    """The picture of `draw_rejected` alone."""
+    figure = Figure(figsize=(PAGE_WIDTH, 4), layout="constrained")
+    draw_rejected(figure.subplots(), profile, sampling)
     return plain(figure)
 
 
@@ -71,29 +76,68 @@ def draw_times(axes: Axes, profile: Profile, what: Literal["verify", "draft"]) -
     _by_count(axes)
 
 
-def draw_accepted(axes: Axes, profile: Profile, sampling: Sampling) -> None:
-    """Acceptance by number of children under one sampling, beside the best that is possible."""
+def draw_rejected(axes: Axes, profile: Profile, sampling: Sampling) -> None:
+    """How often all children of a node are rejected, by their number, under one sampling: both
+    scales logarithmic, so that a power law is a straight line; beside it the least possible.
+
+    A line is drawn as far as there is something to see: 0 has no place on this scale.
+    """
     entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
     looks = cycle(zip(MANY, MARKS, strict=True))
     lines = [(entry, entry.verifier, *look) for entry, look in zip(entries, looks, strict=False)]
     if sampling.is_greedy:
-        lines = [(entries[0], "all verifiers (T=0)", TARGET, "o")]
+        lines = [(entries[0], "all verifiers", TARGET, "o")]
+    ends = _draw_law(axes, [entry for entry, *_ in lines])
     for entry, name, colour, mark in lines:
-        counts, shares = np.arange(1, entry.num_ranks + 1), entry.by_count()
-        axes.plot(counts, shares, f"{mark}-", ms=3.5, linewidth=1, color=colour, label=name)
-        words = [f"{name}, {n}: {share:.3f}" for n, share in zip(counts, shares, strict=True)]
+        counts, shares = _seen(1 - entry.by_count())
+        doubled = [n - 1 for n in (1, 2, 4, 8, 16, 32) if n <= len(counts)]
+        axes.plot(counts, shares, f"{mark}-", ms=4, linewidth=1, color=colour, markevery=doubled)
+        words = [f"{name}, {n}: {s:.3f} rejected" for n, s in zip(counts, shares, strict=True)]
         spots(axes, counts, shares, words)
+        ends += [Name(name, counts[-1], shares[-1], colour)] if len(counts) else []
     bounds = [bound for bound in profile.optimal if bound.sampling == sampling]
     for bound in bounds:
         # of one child both laws are the same; the one measured at more positions sets the level
         sharpest = max(bounds, key=lambda b: sum(prompt.num_positions for prompt in b.prompts))
         best = np.minimum(bound.mean() * sharpest.mean()[0] / max(bound.mean()[0], 1e-12), 1)
-        law = "drawn independently" if bound.replacement else "without replacement"
-        style = ":" if bound.replacement else "--"
-        counts = np.arange(1, bound.num_children + 1)
-        axes.plot(counts, best, style, color=INK, linewidth=1, label=f"optimum, {law}")
-    axes.set(title=f"accepted at all, {sampling}", xlabel="children of a node", ylim=(None, 1))
+        counts, shares = _seen(1 - best)
+        axes.plot(counts, shares, ":" if bound.replacement else "--", color=INK, linewidth=1)
+        ends += [Name(f"least, {bound.law}", counts[-1], shares[-1], INK)] if len(counts) else []
+    axes.set(title=f"all children rejected, {sampling}", xlabel="children of a node")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter("{x:g}")
     _by_count(axes)
+    last = max((each.x for each in ends), default=1)
+    axes.set_xlim(0.6, ROOM * last)
+    axes.set_xticks(2 ** np.arange(int(np.log2(last)) + 1))
+    named(axes, [each for each in ends if 2 * each.x >= last], size=8)
+    for each in ends:
+        if 2 * each.x < last:
+            axes.annotate(
+                each.words, (each.x, each.y), xytext=(-4, 1), textcoords="offset points",
+                ha="right", va="top", fontsize=8, color=each.colour, zorder=7,
+            )  # fmt: skip
+
+
+def _draw_law(axes: Axes, entries: Sequence[Acceptance]) -> list[Name]:
+    """The power law of the verifier that rejects least where most children were measured."""
+    best = min(entries, key=lambda entry: (-entry.num_ranks, 1 - entry.by_count()[-1]))
+    counts, shares = _seen(1 - best.by_count())
+    if len(shares) < 2 or not shares[-1] < shares[0] < 1:
+        return []
+    law = PowerLaw.near(shares)
+    axes.plot(counts, law.rejected, color=QUIET, linewidth=5, alpha=0.35, zorder=1)
+    words = f"power law, {shares[0]:.2g} / k^{law.exponent:.2g}"
+    return [Name(words, counts[-1], law.rejected[-1], INK)]
+
+
+def _seen(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of children, from 1, and their shares, before the first that is but rounding."""
+    nothing = np.flatnonzero(shares < NOTHING)
+    end = int(nothing[0]) if len(nothing) else len(shares)
+    return np.arange(1, end + 1), shares[:end]
 
 
 def _by_count(axes: Axes) -> None:

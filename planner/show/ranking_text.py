@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..documents.estimate import Estimate
 from ..plans.alternatives import Alternative, Comparison
-from ..plans.plan import MadeFrom, Plan
+from ..plans.plan import NO_DRAFT, MadeFrom, Plan
 from .tables import Shown, table
 from .words import percent
 
@@ -121,7 +121,7 @@ def _proven(plan: Plan, origin: MadeFrom) -> list[str]:
 
 
 def _row(one: Alternative) -> list[str]:
-    names = [one.verifier, one.solver] if one.speculates else ["do not speculate", ""]
+    names = [one.verifier, one.solver] if one.speculates else [NO_DRAFT, ""]
     form = "{:.1f}" if one.grows else "{:.0f}"
     sizes = [form.format(one.nodes), form.format(one.depth)]
     return [*names, *sizes, str(one.tokens_per_step), f"{one.step_ms.value:.2f}", str(one.speedup)]

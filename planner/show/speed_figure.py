@@ -14,14 +14,24 @@ from ..documents.profile import Profile
 from ..optimizer.landscape import Landscape, landscape
 from ..plans.alternatives import Alternative
 from ..plans.plan import Plan
-from .drawing import DRAFT, INK, PAGE_WIDTH, PAPER, QUIET, TARGET, plain, spots, tip, whiskers
+from .drawing import (
+    DRAFT,
+    INK,
+    PAGE_WIDTH,
+    PAPER,
+    QUIET,
+    TARGET,
+    Name,
+    named,
+    plain,
+    spots,
+    tip,
+    whiskers,
+)
 
 FEW_DEPTHS = (1, 2, 4, 8)
 """Levels whose lines are drawn, beside the plan's."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-LINE = 0.045
-"""Height of a line of small words, as a share of the figure's."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +65,9 @@ def draw_speed(
             found = landscape(profile, plan)
         except PlannerError:  # the profile is of something else
             found = None
-    sizes = [2.0]
+    sizes, ends = [2.0], []
     if found is not None and found.candidates:
-        _lines(axes, found, plan)
+        ends = _lines(axes, found, plan)
         sizes += [each.num_nodes for each in found.candidates]
     alternatives = plan.made_from.alternatives if plan.made_from else []
     others = [each for each in alternatives if each.speculates]
@@ -75,6 +85,8 @@ def draw_speed(
     axes.set(xlabel="nodes verified by a step", ylabel="speed, not speculating = 1")
     axes.set_xlim(0.85, 1.4 * max(sizes))
     axes.set_ylim(bottom=max(0.0, min(axes.get_ylim()[0], 0.9)))
+    for x in {each.x for each in ends}:
+        named(axes, [each for each in ends if each.x == x], size=7.5)
     axes.set_title("Speed by size and depth of the tree" if found else "What was weighed")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(
@@ -83,7 +95,8 @@ def draw_speed(
         )  # fmt: skip
 
 
-def _lines(axes: Axes, found: Landscape, plan: Plan) -> None:
+def _lines(axes: Axes, found: Landscape, plan: Plan) -> list[Name]:
+    """Draw them; the depth of each at its end."""
     best = found.best
     sizes, speeds = [each.num_nodes for each in best], [each.speedup for each in best]
     axes.fill_between(
@@ -91,7 +104,7 @@ def _lines(axes: Axes, found: Landscape, plan: Plan) -> None:
         linewidth=0,
     )  # fmt: skip
     own = 0 if plan.grows or not plan.speculates else plan.tree.depth
-    ends = {}
+    ends = []
     for depth, trees in found.by_depth.items():
         if len(trees) < 2 or depth not in (*FEW_DEPTHS, own):
             continue
@@ -100,28 +113,14 @@ def _lines(axes: Axes, found: Landscape, plan: Plan) -> None:
             [each.num_nodes for each in trees], speeds_there, color=TARGET, linewidth=0.8,
             alpha=0.55, zorder=2,
         )  # fmt: skip
-        ends[depth] = (trees[-1].num_nodes, speeds_there[-1])
-    _names(axes, ends)
+        ends.append(Name(f"depth {depth}", trees[-1].num_nodes, speeds_there[-1], TARGET))
     axes.plot(
         sizes, [s.value for s in speeds], color=TARGET, linewidth=1.9, zorder=3,
         label="best of its size, 95 %",
     )  # fmt: skip
     words = [f"{each.drafting.words()}: {each.speedup}" for each in best]
     spots(axes, sizes, [s.value for s in speeds], words)
-
-
-def _names(axes: Axes, ends: dict[int, tuple[float, float]]) -> None:
-    """The depth of every line at its end, no two on top of each other."""
-    low, high = axes.get_ylim()
-    taken: list[tuple[float, float]] = []
-    for depth, (x, y) in sorted(ends.items(), key=lambda each: each[1][1]):
-        below = [there for at, there in taken if at == x]
-        height = max([y, *(there + LINE * (high - low) for there in below)])
-        taken.append((x, height))
-        axes.annotate(
-            f"depth {depth}", (x, height), xytext=(4, 0), textcoords="offset points",
-            fontsize=7.5, color=TARGET, va="center",
-        )  # fmt: skip
+    return ends
 
 
 def _alternative(axes: Axes, one: Alternative) -> None:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.status import Status
@@ -63,7 +64,9 @@ class Table:
     def __rich__(self) -> RenderableType:
         made = RichTable(box=None, padding=(0, self.gap, 0, 0))
         for index, heading in enumerate(self.headings):
-            made.add_column(heading, justify="left" if index < self.num_left else "right")
+            is_number = index >= self.num_left
+            side: Literal["left", "right"] = "right" if is_number else "left"
+            made.add_column(heading, justify=side, no_wrap=is_number, overflow="fold")
         for row in self.rows:
             made.add_row(*row)
         return Group(self.title, made) if self.title else made
@@ -75,7 +78,10 @@ Shown = str | Named | Table
 
 def printed(parts: Iterable[Shown]) -> str:
     """The parts below one another, an empty line between any two, as plain text."""
-    console = Console(width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
+    console = Console(
+        width=WIDTH, color_system=None, highlight=False, markup=False, emoji=False,
+        force_jupyter=False,
+    )  # fmt: skip
     texts = []
     for part in parts:
         with console.capture() as capture:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..documents.engine import EngineFacts
 from ..documents.origin import ModelInfo
@@ -43,8 +45,7 @@ def not_measured(holder: Profile | MadeFrom) -> dict[str, str]:
 
 def summary(plan: Plan) -> str:
     """One line: what the plan does and what it is expected to bring."""
-    what = f"{plan.drafting.words()}, {plan.verifier}" if plan.speculates else "do not speculate"
-    line = f"{what}, {plan.sampling}"
+    line = f"{drafting_words(plan)}, {plan.sampling}"
     predicted = plan.predicted
     if predicted:
         line += f": predicted {predicted.tokens_per_step} tokens per step, "
@@ -52,6 +53,11 @@ def summary(plan: Plan) -> str:
         if predicted.optimality_gap is not None:
             line += f", {certificate(predicted.optimality_gap)} (proven)"
     return line
+
+
+def drafting_words(plan: Plan) -> str:
+    """The plan's drafting and its verifier."""
+    return f"{plan.words}, {plan.verifier}" if plan.speculates else plan.words
 
 
 def certificate(gap: float) -> str:
@@ -89,6 +95,18 @@ def _loss(own: Plan, theirs: Plan) -> str:
     if other >= ours * (1 - 1e-12):  # but for rounding
         return f"the plan itself: speedup {ours:.2f}; nothing is lost by the change"
     return f"the plan itself: speedup {ours:.2f}; {percent(1 - other / ours)} of its speed is lost"
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """Names that tell files apart: their paths without the folders that all lie in, and without the
+    name that all have, if they have one."""
+    if len(paths) < 2:
+        return [str(path) for path in paths]
+    within = Path(os.path.commonpath([path.parent.absolute() for path in paths]))
+    short = [path.absolute().relative_to(within) for path in paths]
+    if len({path.name for path in paths}) == 1:
+        short = [path.parent for path in short]
+    return [str(path) for path in short]
 
 
 def percent(share: float) -> str:

@@ -6,18 +6,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from planner import PlannerError, Report
 from planner.cli import main
+from planner.documents.sampling import Sampling
+from planner.estimates.assumed_acceptance import PowerLaw
 from planner.optimizer import solve
-from planner.show.drawing import TIP
-from planner.show.figures import plan_figure
+from planner.show.drawing import TIP, apart
+from planner.show.figures import plan_figure, report_figure
+from planner.show.profile_drawing import rejected_figure
 from planner.show.speed_figure import Outcome, speed_figure
+from planner.show.step_times_figure import step_times_figure
 from planner.show.tree_figure import tree_figure
+from tests.documents import samples
 from tests.optimizer import factory
 
 from .profiles import two_verifiers
 from .test_view import estimate
 
 PLAN = solve(two_verifiers(), solver="fixed")
+WARM = Sampling(temperature=0.6)
 
 
 def marks(figure, begin):
@@ -76,6 +83,81 @@ def test_a_profile_with_siblings_is_drawn(tmp_path):
     )
     assert drawn.exit_code == 0, drawn.output
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def rejected(profile, sampling=WARM):
+    """The axes of the picture, and its words by their text."""
+    (axes,) = rejected_figure(profile, sampling).axes
+    return axes, {text.get_text(): text.xy for text in axes.texts}
+
+
+def test_every_verifier_has_its_name_at_the_end_of_its_line():
+    profile = two_verifiers()
+    axes, names = rejected(profile)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_legend() is None
+    for entry in profile.acceptance:
+        x, y = names[entry.verifier]
+        assert (x, y) == pytest.approx((entry.num_ranks, 1 - entry.by_count()[-1]))
+
+
+def test_the_straight_line_is_the_law_of_who_rejects_least():
+    axes, names = rejected(two_verifiers())
+    (entry, _) = two_verifiers().acceptance  # rrsw, the better one
+    law = PowerLaw.near(1 - entry.by_count())
+    assert f"power law, {1 - law.first:.2g} / k^{law.exponent:.2g}" in names
+    xs, ys = np.log(axes.lines[0].get_xydata()).T
+    assert np.diff(ys) / np.diff(xs) == pytest.approx(-law.exponent)
+
+
+def test_a_line_ends_where_nothing_is_rejected_any_more():
+    entry = factory.positional([[0.5, 0.25, 0.25, 0.0]] * 2, temperature=0.0)
+    _, names = rejected(factory.profile([entry]), Sampling(temperature=0.0))
+    assert names["all verifiers"] == pytest.approx((2, 0.25))
+
+
+def test_nothing_accepted_at_all_is_drawn_without_a_law():
+    _, names = rejected(factory.profile([factory.positional([[0.0, 0.0]] * 2)]))
+    assert set(names) == {"rrsw"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_are_moved_apart_and_no_further(seed):
+    rng = np.random.default_rng(seed)
+    heights = np.sort(rng.random(7)).tolist()
+    moved = np.array(apart(heights, 0.1))
+    assert np.diff(moved).min() >= 0.1 - 1e-12
+    cost = ((moved - heights) ** 2).sum()
+    for _ in range(300):  # any other heights that are far enough apart cost more
+        other = np.sort(moved + rng.normal(0, 0.05, 7))
+        if np.diff(other).min() >= 0.1:
+            assert ((other - heights) ** 2).sum() > cost
+    assert apart(moved.tolist(), 0.1) == pytest.approx(moved.tolist())
+
+
+def test_the_times_of_steps_are_drawn_in_their_shares():
+    """1 to 100 ms, of which the longest is beyond the scale."""
+    times = [float(ms) for ms in range(1, 101)]
+    content = samples.report_content()
+    content["continuations"][0] |= {"tokens_by_step": [1] * 100, "ms_by_step": times}
+    report = Report.parse(content, "sample")
+    (axes,) = step_times_figure(report).axes
+    assert sum(bar.get_height() for bar in axes.patches if bar.get_gid()) == pytest.approx(0.99)
+    assert axes.get_xlabel() == "ms (1.0 % of the steps took longer, up to 100)"
+    (mean,) = (text for text in axes.texts if "measured" in text.get_text())
+    assert (mean.get_text(), mean.xy[0]) == ("50.5 measured, on average", 50.5)
+
+
+def test_a_report_with_times_of_steps_is_drawn_with_them():
+    content = samples.report_content()
+    content["plan"] = PLAN.model_dump(mode="json")
+    untimed = Report.parse(content, "sample")
+    content["continuations"][0]["ms_by_step"] = [3.0, 3.0]
+    timed = Report.parse(content, "sample")
+    assert len(report_figure(timed).axes) == len(report_figure(untimed).axes) + 1
+    content["continuations"][0]["ms_by_step"] = [3.0]
+    with pytest.raises(PlannerError, match=r"ms_by_step of 2 entries, one a step, not 1"):
+        Report.parse(content, "sample")
 
 
 def test_a_plan_without_reach_is_drawn():

@@ -95,6 +95,7 @@ def test_solve_show_and_export_need_no_extra(tmp_path):
         ["import", "--help"],
         ["compare", told, "--profile", profile, "--solver", "chain"],
         ["grade", profile, "2x2", "2^2"],
+        ["sweep", profile, "--solver", "chain", "-o", tmp_path / "table.csv"],
         [
             "predict",
             "--gpu",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import configparser
+import json
 import re
 import shlex
 import shutil
@@ -14,7 +16,7 @@ from click.testing import CliRunner
 from planner.cli import COMMANDS, examination, main
 from planner.cli.extras import DISTRIBUTION
 
-from .test_light import DATA
+from .test_light import DATA, ROOT
 
 QUICK = ("show", "report", "export", "import", "compare", "schema")
 """Commands whose example takes a moment."""
@@ -72,6 +74,24 @@ def test_shells_complete_commands_and_options():
     shell = BashComplete(main, {}, "planner", "_PLANNER_COMPLETE")
     assert [each.value for each in shell.get_completions([], "re")] == ["report", "reproduce"]
     assert "--png" in [each.value for each in shell.get_completions(["show"], "--p")]
+
+
+def test_the_container_file_installs_this_project():
+    """Every package is copied, and what is installed and run is what setup.cfg has."""
+    lines = (ROOT / "Containerfile").read_text().splitlines()
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    packages = setup["options"]["packages"].split()
+    places = dict(map(str.split, setup["options"]["package_dir"].replace("=", " ").split("\n")[1:]))
+    folders = {places.get(each, each).split("/")[0] for each in packages if "." not in each}
+    copies = [line.split()[1:] for line in lines if line.startswith("COPY ")]
+    copied = {words[0] for words in copies if len(words) == 2}
+    assert copied == folders | {"constraints.txt"}
+    (extra,) = re.findall(r"^ARG EXTRAS=\[(.*)\]$", "\n".join(lines), re.MULTILINE)
+    assert extra in setup["options.extras_require"]
+    (command,) = json.loads(lines[-1].removeprefix("ENTRYPOINT "))
+    assert f"{command} = " in setup["options.entry_points"]["console_scripts"]
+    assert len(lines) < 25
 
 
 # ---------------------------------------------------------------------- doctor

@@ -129,6 +129,20 @@ def test_all_of_k_children_are_rejected_by_the_power(first, exponent):
     assert law.acceptance[0] == pytest.approx(first)
 
 
+@pytest.mark.parametrize("rejected", [[0.4, 0.28, 0.1], [0.9, 0.3, 0.3, 0.2], [0.5, 0.2]])
+def test_the_nearest_law_has_the_smallest_squared_error(rejected):
+    """Of all laws through the first, on a logarithmic scale; a law itself is its own."""
+    law = PowerLaw.near(np.array(rejected))
+    assert PowerLaw.near(law.rejected).exponent == pytest.approx(law.exponent)
+
+    def error(exponent):
+        other = PowerLaw(law.first, exponent, law.num_ranks)
+        return float((np.log(other.rejected / rejected) ** 2).sum())
+
+    assert law.rejected[0] == pytest.approx(rejected[0])
+    assert all(error(law.exponent + move) > error(law.exponent) for move in (-0.01, 0.01))
+
+
 def test_the_exponent_of_the_published_vector():
     """Of its first rank and of all: what the page on costs from elsewhere says."""
     first, total = DEMO_ACCEPTANCE[0], DEMO_ACCEPTANCE.sum()

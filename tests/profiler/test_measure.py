@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from planner import PlannerError, load
+from planner.documents import pieces as pieces_module
 from planner.documents.sampling import Sampling
 from planner.documents.version import VERSION
 from planner.verifiers import VERIFIERS
 from profiler import Pair, Settings, discard_pieces, disturbance, measure_profile
-from profiler import journal as journal_module
 from profiler import measure as measure_module
 from profiler.journal import Journal, measured_by
 from profiler.target_texts import one_by_one, sample_continuations
@@ -167,11 +167,11 @@ def test_the_code_that_measures_is_told_apart_by_its_sources(tmp_path, monkeypat
     assert plain() == plain() != ""
     assert VERSION in plain()
     (tmp_path / "a.py").write_text("x = 1")
-    monkeypatch.setattr(journal_module, "_folders", lambda package: [tmp_path])
+    monkeypatch.setattr(pieces_module, "_folders", lambda package: [tmp_path])
     before = plain()
     (tmp_path / "a.py").write_text("x = 2")
     assert plain() != before
-    monkeypatch.setattr(journal_module, "WRITTEN_BY", "espalier 9")
+    monkeypatch.setattr(pieces_module, "WRITTEN_BY", "espalier 9")
     assert plain().startswith("espalier-9")
 
 

@@ -238,6 +238,9 @@ def test_the_report_says_how_trees_differed(way, tmp_path):
     report.save(tmp_path / "report.json")
     again = Report.load(tmp_path / "report.json")
     assert again == report
+    for text in report.continuations:
+        assert len(text.ms_by_step) == len(text.tokens_by_step)
+        assert abs(sum(text.ms_by_step) - text.decode_ms) <= 0.0005 * len(text.ms_by_step) + 1e-9
     shown = render(again)
     assert f"{measured.discard_rate:.3f}" in shown
     assert f"{measured.verification_rate:.3f}" in shown
