@@ -7,6 +7,7 @@ from typing import Any
 
 from ..documents.document import PlannerError, read_json
 from ..documents.model_shape import ModelShape
+from ..documents.origin import LOOKUP
 from .models import EMBEDDED, is_embedded
 
 CONFIG = "config.json"
@@ -20,6 +21,11 @@ def shape_named(name: str) -> ModelShape:
     """
     if is_embedded(name):
         return ModelShape.of(_embedded(name), name)
+    if name == LOOKUP:
+        raise PlannerError(
+            f"draft: got {LOOKUP}, whose time no data sheet says, expected a model; measure it with "
+            "planner profile"
+        )
     folder = Path(name)
     path = folder / CONFIG if folder.is_dir() else _on_the_hub(name)
     return ModelShape.of(read_json(path), name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..documents.errors import PlannerError
+from ..documents.origin import LOOKUP
 from . import options
 
 if TYPE_CHECKING:
@@ -62,10 +63,16 @@ class EngineWishes:
         models  names of target and draft, where it loads what the profiler does
         known   the engine that the plan was made for
 
-        Raises PlannerError where none is named, and for one that nobody knows.
+        Raises PlannerError where none is named, for one that nobody knows, and for a draft that
+        is no model.
         """
         from engines import MOST_TOKENS, PROGRAMS, Files
 
+        if models[1] == LOOKUP:
+            raise PlannerError(
+                f"draft: got {LOOKUP}, expected a model that the engine loads: engines look up in "
+                "ways of their own, which are not timed"
+            )
         name = self.engine or (known.name if known else None)
         if name not in PROGRAMS:
             raise PlannerError(

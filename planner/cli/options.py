@@ -76,7 +76,8 @@ MODEL_OPTIONS = (
     ),
     setting(
         "--draft", metavar="ID_OR_DIR",
-        help="Draft model: hub id, folder, or embedded/draft[-plain].",
+        help="Draft model: hub id, folder, or embedded/draft[-plain]; or lookup, for none: the "
+        "text's own n-grams.",
     ),
     setting("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
     setting(

@@ -9,6 +9,10 @@ from pydantic import Field
 from .document import Count, Part
 
 
+LOOKUP = "lookup"
+"""The name of the draft that has no weights: the text's own n-grams."""
+
+
 class ModelInfo(Part):
     """One language model: its name and shape."""
 
@@ -24,6 +28,11 @@ class ModelInfo(Part):
     inflated_from: dict[str, Any] | None = Field(
         default=None, description="shape of the small model that this one computes, if any"
     )
+
+    @property
+    def is_lookup(self) -> bool:
+        """Is it the text's own n-grams, and no model?"""
+        return self.name == LOOKUP
 
 
 class Machine(Part):

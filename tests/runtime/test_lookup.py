@@ -1,0 +1,244 @@
+"""Look-up drafts: their law against a plain twin, their rows, and that nothing is lost by them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from planner import PlannerError, Tree
+from planner.policies.fixed import FixedTree
+from runtime import VERIFIERS, Decoder, LanguageModel, LookupModel, Session
+from runtime.pair import Pair
+from runtime.probe import check_tree_passes
+from runtime.randomness import seeded_source
+from tests.policies.settings import chains, trees
+from tests.runtime.exact_source import law
+from tests.runtime.small_models import plan, small_model
+from tests.runtime.test_decode_law import (
+    EXACT,
+    LEVEL,
+    PROMPT,
+    SAMPLING,
+    TREES,
+    autoregressive_law,
+    chi_square,
+    decode,
+    distance,
+    table,
+)
+from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
+from tree_kernels.host.ngrams import DOUBT, LONGEST, log_ngram_law
+
+REPEATING = [1, 0, 0, 1, 1, 0, 1, *PROMPT]
+"""A prompt with something to look up; what the tables say behind it is what they say behind
+`PROMPT`, as they know two tokens."""
+
+
+def twin(text: list[int], vocab_size: int) -> np.ndarray:
+    """P_m for m from 0 on, word for word: float64 [vocab_size]."""
+    probs = np.full(vocab_size, 1 / vocab_size)
+    for length in range(LONGEST + 1):
+        context = text[len(text) - length :]
+        places = [at for at in range(length, len(text)) if text[at - length : at] == context]
+        followers = Counter(text[at] for at in places)
+        for token in range(vocab_size):
+            probs[token] = (followers[token] + DOUBT * probs[token]) / (len(places) + DOUBT)
+    return probs
+
+
+def found(text: list[int], vocab_size: int, dtype: type = np.float64) -> np.ndarray:
+    """The fast law of a whole text."""
+    return np.exp(log_ngram_law(np.array(text), np.ones((1, 1), bool), vocab_size, dtype)[0])
+
+
+def repetitive(rng: np.random.Generator, size: int, vocab_size: int) -> list[int]:
+    """A text that often copies from itself."""
+    text = [int(rng.integers(vocab_size))]
+    while len(text) < size:
+        start = int(rng.integers(len(text)))
+        text += text[start : start + int(rng.integers(1, 14))]
+        text.append(int(rng.integers(vocab_size)))
+    return text[:size]
+
+
+def test_a_small_text_by_hand():
+    """0 1 0 among four tokens: (2, 1, 0, 0) of 3 places whatever is in front; behind the one 0 that
+    is continued stands 1; the end 1 0 has not been before."""
+    shorter = np.array([2 + 0.5, 1 + 0.5, 0.5, 0.5]) / 5
+    expected = ([0, 1, 0, 0] + 2 * shorter) / 3
+    assert expected == pytest.approx([1 / 3, 8 / 15, 1 / 15, 1 / 15])
+    assert found([0, 1, 0], 4) == pytest.approx(expected, abs=1e-15)
+    assert twin([0, 1, 0], 4) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("vocab_size", [2, 7, 63])
+@pytest.mark.parametrize("size", [1, 2, 7, 63, 100])
+def test_the_law_is_the_twins(size, vocab_size):
+    rng = np.random.default_rng([size, vocab_size])
+    for _ in range(4):
+        text = repetitive(rng, size, vocab_size)
+        assert found(text, vocab_size) == pytest.approx(twin(text, vocab_size), abs=1e-14)
+        assert found(text, vocab_size, np.float32) == pytest.approx(twin(text, vocab_size), rel=2e-5)
+
+
+def test_longer_matches_are_surer_and_no_match_is_no_word():
+    text = list(range(20))
+    likeliest = [found([*text, *text[:length]], 999).max() for length in range(12)]
+    assert all(a < b for a, b in zip(likeliest[1:9], likeliest[2:10], strict=True) if b < 0.96)
+    assert likeliest[0] < 0.1
+    for length in range(1, LONGEST + 1):
+        assert likeliest[length] == pytest.approx(1 - (2 / 3) ** length, abs=0.04)
+        assert found([*text, *text[:length]], 999).argmax() == length
+
+
+def model(num_tokens: int = 3, *, seed: int = 0) -> LookupModel:
+    return LookupModel(table(num_tokens, seed=seed))
+
+
+def test_it_is_a_language_model_that_computes_trees():
+    assert isinstance(model(), LanguageModel)
+    check_tree_passes(model(13))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_are_what_they_see(seed):
+    """Trees behind any row of a text, as in decoding (its last) and in recorded trees (any): every
+    row has the law of its own text; what is kept and rewound is as if nothing else had been."""
+    rng = np.random.default_rng(seed)
+    draft, vocab_size = model(7), 7
+    cache = draft.new_cache(2)
+    for _ in range(4):
+        text = cache.tokens.tolist()
+        new = repetitive(rng, 6, vocab_size)
+        logits = draft.forward(torch.tensor(new), torch.arange(6), cache, num_logits=3)
+        for row, end in enumerate((4, 5, 6)):
+            expected = twin([*text, *new[:end]], vocab_size)
+            assert logits[row].exp().numpy() == pytest.approx(expected, abs=1e-14)
+        text += new
+        root = int(rng.integers(1, len(text) + 1))
+        parents = [-1, *(int(rng.integers(-1, node)) for node in range(1, 5))]
+        tokens = rng.integers(vocab_size, size=5).tolist()
+        visible = np.zeros((5, len(text) + 5), bool)
+        texts = []
+        for node, parent in enumerate(parents):
+            visible[node] = visible[len(text) + parent - len(text)] if parent >= 0 else False
+            visible[node, :root] = True
+            visible[node, len(text) + node] = True
+            texts.append([*(texts[parent] if parent >= 0 else text[:root]), tokens[node]])
+        logits = draft.forward(
+            torch.tensor(tokens), torch.zeros(5).long(), cache, torch.from_numpy(visible)
+        )
+        for row, own in zip(logits, texts, strict=True):
+            assert row.exp().numpy() == pytest.approx(twin(own, vocab_size), abs=1e-14)
+        kept = [node for node in range(5) if rng.random() < 0.5]
+        cache.keep_rows(len(text), kept)
+        assert cache.tokens.tolist() == [*text, *(tokens[node] for node in kept)]
+        cache.rewind(int(rng.integers(1, cache.length + 1)))
+
+
+class Sure(LookupModel):
+    """All on the likeliest tokens, if there are several, evenly: zeros everywhere else, and often
+    fewer tokens than children."""
+
+    def forward(self, *arguments, num_logits=None):
+        logits = super().forward(*arguments, num_logits=num_logits)
+        return torch.where(logits < logits.amax(-1, keepdim=True) - 1e-9, -torch.inf, 0.0)
+
+
+def loop_law(verifier, policy, num_new, *, num_tokens=3, kind=LookupModel, whole=False):
+    """(law of the loop, law of the target) over texts behind `REPEATING`.
+
+    policy  makes a new one for every text
+    """
+    target = table(num_tokens, seed=0)
+    draft = kind(target)
+    got = law(
+        lambda rng: decode(target, draft, verifier, policy(), num_new, rng, whole, REPEATING)
+    )
+    return got, autoregressive_law(target, num_new)
+
+
+def fixed(name: str):
+    return lambda: FixedTree(Tree(TREES[name]))
+
+
+def served(names) -> list:
+    """Every verifier with every tree that it serves."""
+    return [
+        pytest.param(verifier, name, id=f"{verifier.name}-{name}")
+        for verifier in VERIFIERS.values()
+        for name in names
+        if int(Tree(TREES[name]).num_children.max()) <= (verifier.max_children or 9)
+    ]
+
+
+@pytest.mark.parametrize("kind", [LookupModel, Sure])
+@pytest.mark.parametrize(("verifier", "name"), served(["chain of 3", "a leaf beside a branch"]))
+def test_the_loops_law_is_the_targets(verifier, name, kind):
+    """Exactly, under every verifier, also where q has zeros and fewer tokens than children."""
+    num_new = 3 if verifier.distinct or kind is Sure else 2
+    assert distance(*loop_law(verifier, fixed(name), num_new, kind=kind)) < EXACT
+
+
+GROWN = trees(4, 2, 3) | {name: each for name, each in chains(3).items() if name != "stop by head"}
+
+
+@pytest.mark.parametrize("kind", [LookupModel, Sure])
+@pytest.mark.parametrize("way", GROWN)
+def test_the_loops_law_is_the_targets_where_trees_grow(way, kind):
+    for name in ("rrsw", "topk"):
+        settings, verifier = GROWN[way], VERIFIERS[name]
+
+        def policy(settings=settings, verifier=verifier):
+            return settings.policy(deterministic=verifier.deterministic)
+
+        assert distance(*loop_law(verifier, policy, 3, kind=kind, whole=True, num_tokens=2)) < EXACT
+
+
+@pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
+def test_the_exact_check_sees_what_is_biased(verifier):
+    assert distance(*loop_law(verifier, fixed("two children"), 2)) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["rrsw", "topk", "traversal"])
+def test_sequences_follow_the_targets_law(name):
+    policy = FixedTree(Tree(TREES["uneven levels"]))
+    assert chi_square(VERIFIERS[name], policy, 2_000, drafts_by=LookupModel) > LEVEL
+
+
+def test_the_statistical_check_sees_what_is_biased():
+    policy = FixedTree(Tree(TREES["uneven levels"]))
+    assert chi_square(UnlikelyDropped(), policy, 2_000, drafts_by=LookupModel) < LEVEL
+
+
+def test_a_confident_chain_drafts_where_the_text_repeats_itself_and_nothing_elsewhere():
+    """What is drafted behind a text that has said it before, and behind a token that is new."""
+    target = table(9, seed=0)
+    session = Session(
+        target, LookupModel(target), verifier=VERIFIERS["topk"], sampling=SAMPLING,
+        rng=seeded_source(0, target.device),
+    )  # fmt: skip
+    policy = chains(4)["confident"].policy(deterministic=True)
+    for prompt, num_drafted in (([1, 2, 3, 4, 5, 6, 7, 1, 2, 3], 4), ([1, 2, 3, 4, 5, 6, 7, 8], 0)):
+        session.prefill(prompt)
+        assert session.step(policy).num_nodes == 1 + num_drafted
+
+
+def test_plans_name_it_and_are_carried_out_with_it():
+    target = small_model("llama")
+    decoder = Decoder.from_plan(plan([-1, 0, 0, 1], temperature=0.6), target, LookupModel(
+        Decoder.from_plan(plan([-1]), target).target
+    ))
+    generation = decoder.generate([5, 6, 7, 5, 6], max_new_tokens=12)
+    assert len(generation.tokens) == 12
+    assert generation.report.draft.is_lookup
+    assert generation.report.draft.num_parameters == 0
+
+
+def test_heads_have_nothing_to_read_in_it():
+    target = table(3, seed=0)
+    with pytest.raises(PlannerError, match=r"draft: got lookup, which does not show its hidden"):
+        Pair(target, LookupModel(target)).check_hidden()
