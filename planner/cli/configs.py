@@ -23,8 +23,8 @@ def shape_named(name: str) -> ModelShape:
         return ModelShape.of(_embedded(name), name)
     if name == LOOKUP:
         raise PlannerError(
-            f"draft: got {LOOKUP}, whose time no data sheet says, expected a model; measure it with "
-            "planner profile"
+            f"draft: got {LOOKUP}, whose time is on no data sheet, expected a model; planner "
+            "profile measures it"
         )
     folder = Path(name)
     path = folder / CONFIG if folder.is_dir() else _on_the_hub(name)

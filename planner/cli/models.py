@@ -59,9 +59,7 @@ class NamedPair:
         dtype = self.dtype
         if dtype is None and self.plan is not None and self.plan.made_from is not None:
             dtype = self.plan.made_from.execution.dtype
-        load = partial(
-            load_named, device=self.device, dtype=dtype, attention=self.attention
-        )
+        load = partial(load_named, device=self.device, dtype=dtype, attention=self.attention)
         target = load(self.names[0])
         if self.names[1] != LOOKUP:
             return target, load(self.names[1])

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from .document import Count, Part
 
-
 LOOKUP = "lookup"
 """The name of the draft that has no weights: the text's own n-grams."""
 

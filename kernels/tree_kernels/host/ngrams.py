@@ -19,8 +19,8 @@ from numba import njit
 LONGEST = 8
 """Tokens of a context, at most: with so many, one place says .96, and more add nothing."""
 DOUBT = 2.0
-"""d: how many places the shorter contexts' word counts for.  With 2 the likeliest token came about as
-often as its probability said, in texts of the embedded target at T=0 and T=0.6."""
+"""d: how many places the shorter contexts' word counts for.  With 2 the likeliest token came about
+as often as its probability said, in texts of the embedded target at T=0 and T=0.6."""
 
 
 def log_ngram_law(
