@@ -17,6 +17,7 @@ from ..plans.plan import Plan
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
 from .llamacpp_costs import LlamaCppCosts
+from .lookup import LOOKUPS, TIMES, refusal
 from .nvidia import NvidiaProfile
 from .openvino import OpenVino
 from .rank_paths import Paths
@@ -90,7 +91,8 @@ def export(
     draft    what the engine is to call the draft model; None: as the plan does
 
     Raises PlannerError for an unknown engine, for a plan that it cannot carry out, where not to
-    speculate is faster, and for a profile that the plan was not made from.
+    speculate is faster, for a profile that the plan was not made from, and for look-up drafts where
+    the engine cannot be told to look up.
     """
     if engine not in ENGINES:
         raise PlannerError(f"engine: got {engine!r}, expected one of {', '.join(ENGINES)}")
@@ -100,7 +102,12 @@ def export(
             "profile: got another one than the plan was made from (by its SHA-256); solve again "
             f"with it, or give the other{' and its --costs' if made_from.costs_from else ''}"
         )
-    return ENGINES[engine].export(Task(engine, plan, profile, draft))
+    source, able = made_from or profile, ENGINES
+    if source is not None and source.draft.is_lookup and engine not in TIMES:
+        able = LOOKUPS
+    if engine not in able:
+        raise refusal(engine)
+    return able[engine].export(Task(engine, plan, profile, draft))
 
 
 def read(engine: str, words: str, sampling: Sampling, *, batch_size: int = 1) -> Import:
