@@ -7,6 +7,7 @@ profile a plan is exported as it is, where the engine can carry it out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -14,10 +15,10 @@ from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..plans.plan import Plan
+from .engine_lookup import LOOKUPS, TIMES, refusal
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
 from .llamacpp_costs import LlamaCppCosts
-from .lookup import LOOKUPS, TIMES, refusal
 from .nvidia import NvidiaProfile
 from .openvino import OpenVino
 from .rank_paths import Paths
@@ -102,7 +103,8 @@ def export(
             "profile: got another one than the plan was made from (by its SHA-256); solve again "
             f"with it, or give the other{' and its --costs' if made_from.costs_from else ''}"
         )
-    source, able = made_from or profile, ENGINES
+    source = made_from or profile
+    able: Mapping[str, Engine] = ENGINES
     if source is not None and source.draft.is_lookup and engine not in TIMES:
         able = LOOKUPS
     if engine not in able:

@@ -9,7 +9,7 @@ import pytest
 from planner import PlannerError
 from planner.documents.origin import LOOKUP
 from planner.export import ENGINES, export
-from planner.export.lookup import LOOKUPS, MOST_MATCHED, TIMES
+from planner.export.engine_lookup import LOOKUPS, MOST_MATCHED, TIMES
 from planner.optimizer import solve
 from tree_kernels.host.ngrams import LONGEST
 

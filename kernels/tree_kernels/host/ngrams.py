@@ -34,7 +34,7 @@ def log_ngram_law(
 
     Takes time O(w (n + vocab_size)), and no more memory than it returns but for n + vocab_size.
     """
-    logs = np.empty((len(visible), vocab_size), dtype)
+    logs: np.ndarray = np.empty((len(visible), vocab_size), dtype)
     _fill_logs(logs, np.ascontiguousarray(tokens, np.int64), np.ascontiguousarray(visible))
     return logs
 
