@@ -1,31 +1,37 @@
 """The text's own n-grams as a draft: prompt look-up (Saxena, 2023; LLMA, Yang et al., 2023).
 
-It has no weights, is computed on the host, and offers what followed before where the text repeats
-itself: code that is edited, answers that quote.  Unlike these it is a draft like any other, a
-distribution at every node of a tree, so that trees, policies and verifiers are all of use.
+Alone it has no weights, and offers what followed before where the text repeats itself: code that is
+edited, answers that quote.  Beside a draft model it moves that model's distribution towards this.
+Unlike these works' it is a draft like any other, a distribution at every node of a tree, so that
+trees, policies and verifiers are all of use.  It is computed on the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from math import log
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from planner.documents.origin import LOOKUP, ModelInfo
-from tree_kernels.host.ngrams import DOUBT, LONGEST, log_ngram_law
+from planner.documents.origin import BESIDE_LOOKUP, LOOKUP, ModelInfo
+from tree_kernels.host.ngrams import ALONE, BESIDE, LONGEST, Contexts, fill_ngram_law
 
 from .cache import RowCache
 from .language_model import LanguageModel
 
 
 class TextCache:
-    """Rows as the tokens that were read: a row's text is those of the rows that it sees."""
+    """Rows as the tokens that were read: a row's text is those of the rows that it sees.
 
-    def __init__(self, capacity: int) -> None:
+    beside  a model's cache, which is kept and rewound likewise
+    """
+
+    def __init__(self, capacity: int, beside: RowCache | None = None) -> None:
         self.length = 0
+        self.beside = beside
         self._store = np.zeros(max(1, capacity), np.int64)
 
     @property
@@ -44,9 +50,13 @@ class TextCache:
     def keep_rows(self, prefix: int, rows: Sequence[int]) -> None:
         self.length = prefix + len(rows)
         self._store[prefix : self.length] = self._store[prefix + np.array(rows, np.int64)]
+        if self.beside is not None:
+            self.beside.keep_rows(prefix, rows)
 
     def rewind(self, length: int) -> None:
         self.length = min(self.length, length)
+        if self.beside is not None:
+            self.beside.rewind(length)
 
 
 class LookupModel:
@@ -54,8 +64,8 @@ class LookupModel:
 
     target  whose vocabulary, positions and device it shares
 
-    Its distribution is `log_ngram_law`'s, over the text up to a node and nothing else.  Logits are
-    float32, or float64 where the target's are.
+    Its distribution is that of `fill_ngram_law` over an even one.  Logits are float32, or float64
+    where the target's are.
     """
 
     attention = "none"
@@ -66,14 +76,13 @@ class LookupModel:
         self.max_positions = target.max_positions
         self.device = target.device
         self.dtype = "float64" if target.dtype == "float64" else "float32"
-        self._behind(np.zeros(1, np.int64), np.ones((1, 1), bool))  # compile it now
+        _compile(self)
 
     @property
     def info(self) -> ModelInfo:
-        law = f"n-grams: {LONGEST} tokens at most, doubt {DOUBT}"
         return ModelInfo(
             name=LOOKUP,
-            fingerprint=sha256(law.encode()).hexdigest(),
+            fingerprint=_fingerprint(ALONE),
             num_parameters=0,
             vocab_size=self.vocab_size,
             max_positions=self.max_positions,
@@ -91,17 +100,87 @@ class LookupModel:
         *,
         num_logits: int | None = None,
     ) -> Tensor:
-        """Positions need not be looked at: rows stand in the order of theirs, as those of a text
-        and of a tree's paths always do."""
-        assert isinstance(cache, TextCache)
-        cache.append(tokens.cpu().numpy())
         num = len(tokens) if num_logits is None else num_logits
-        if visible is None:
-            seen = np.tri(num, dtype=bool)
-        else:
-            seen = visible[len(tokens) - num :].cpu().numpy()
-        return self._behind(cache.tokens, seen)
+        kind = getattr(torch, self.dtype)
+        even = torch.full((num, self.vocab_size), -log(self.vocab_size), dtype=kind)
+        return _looked_up(even, tokens, cache, visible, ALONE).to(self.device)
 
-    def _behind(self, tokens: np.ndarray, seen: np.ndarray) -> Tensor:
-        logs = log_ngram_law(tokens, seen, self.vocab_size, getattr(np, self.dtype))
-        return torch.from_numpy(logs).to(self.device)
+
+class LookupBeside:
+    """A draft model with look-up beside it: what followed earlier counts as `fill_ngram_law` has it
+    over the model's own distribution.
+
+    Where the text ends as it never did, with two tokens or more, it is the model's alone.  Logits
+    are float32, or float64 where the model's are.
+    """
+
+    def __init__(self, draft: LanguageModel) -> None:
+        self._draft = draft
+        self.vocab_size = draft.vocab_size
+        self.max_positions = draft.max_positions
+        self.device = draft.device
+        self.dtype = draft.dtype
+        self.attention = draft.attention
+        self.stop_tokens = draft.stop_tokens
+        _compile(self)
+
+    @property
+    def info(self) -> ModelInfo:
+        own = self._draft.info
+        changed = {
+            "name": f"{own.name}{BESIDE_LOOKUP}",
+            "fingerprint": _fingerprint(BESIDE, own.fingerprint),
+        }
+        return own.model_copy(update=changed)
+
+    def new_cache(self, capacity: int) -> TextCache:
+        return TextCache(capacity, self._draft.new_cache(capacity))
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> Tensor:
+        assert isinstance(cache, TextCache) and cache.beside is not None
+        logits = self._draft.forward(
+            tokens, positions, cache.beside, visible, num_logits=num_logits
+        )
+        own = logits if logits.dtype == torch.float64 else logits.float()
+        logs = own.log_softmax(-1).cpu()
+        return _looked_up(logs, tokens, cache, visible, BESIDE).to(self.device)
+
+
+def _looked_up(
+    logs: Tensor, tokens: Tensor, cache: RowCache, visible: Tensor | None, contexts: Contexts
+) -> Tensor:
+    """`logs`, float [k, V] on the host, changed in place to what look-up makes of that law behind
+    the last k of the new rows, which the cache then holds.
+
+    Positions need not be looked at: rows stand in the order of theirs, as those of a text and of a
+    tree's paths always do.
+    """
+    assert isinstance(cache, TextCache)
+    cache.append(tokens.cpu().numpy())
+    num = len(logs)
+    if visible is None:
+        seen = np.tri(num, dtype=bool)
+    else:
+        seen = visible[len(tokens) - num :].cpu().numpy()
+    fill_ngram_law(logs.numpy(), cache.tokens, seen, contexts)
+    return logs
+
+
+def _compile(draft: LanguageModel) -> None:
+    """Compile what the first pass would wait for."""
+    kind = np.float64 if draft.dtype == "float64" else np.float32
+    fill_ngram_law(np.zeros((1, 1), kind), np.zeros(1, np.int64), np.ones((1, 1), bool), ALONE)
+
+
+def _fingerprint(contexts: Contexts, of_draft: str = "") -> str:
+    """SHA-256 over the law, and over the fingerprint of the model that it is beside."""
+    return sha256(f"{LONGEST} {contexts} {of_draft}".encode()).hexdigest()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..documents.document import PlannerError, read_json
 from ..documents.model_shape import ModelShape
-from ..documents.origin import LOOKUP
+from ..documents.origin import looks_up
 from .models import EMBEDDED, is_embedded
 
 CONFIG = "config.json"
@@ -19,13 +19,13 @@ def shape_named(name: str) -> ModelShape:
     Raises PlannerError for a name that leads to no config.json, and for one that does not say how
     large the model is.
     """
-    if is_embedded(name):
-        return ModelShape.of(_embedded(name), name)
-    if name == LOOKUP:
+    if looks_up(name):
         raise PlannerError(
-            f"draft: got {LOOKUP}, whose time is on no data sheet, expected a model; planner "
+            f"draft: got {name}, whose time is on no data sheet, expected a model; planner "
             "profile measures it"
         )
+    if is_embedded(name):
+        return ModelShape.of(_embedded(name), name)
     folder = Path(name)
     path = folder / CONFIG if folder.is_dir() else _on_the_hub(name)
     return ModelShape.of(read_json(path), name)

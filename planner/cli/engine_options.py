@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..documents.errors import PlannerError
-from ..documents.origin import LOOKUP
+from ..documents.origin import looks_up
 from . import options
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class EngineWishes:
         """
         from engines import MOST_TOKENS, PROGRAMS, Files
 
-        if models[1] == LOOKUP:
+        if looks_up(models[1]):
             raise PlannerError(
-                f"draft: got {LOOKUP}, expected a model that the engine loads: engines look up in "
+                f"draft: got {models[1]}, expected a model that the engine loads: engines look up in "
                 "ways of their own, which are not timed"
             )
         name = self.engine or (known.name if known else None)

@@ -2,7 +2,7 @@
 
 Embedded names: `embedded/target`, `embedded/draft`, `embedded/draft-plain`, each with `@SHAPE`
 behind it (`embedded/target@25M`) for the same function inflated to a larger shape.  The draft
-`lookup` is no model but the text's own n-grams.
+`lookup` is no model but the text's own n-grams, and `MODEL+lookup` is a model with these beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..documents.counted import counted
 from ..documents.document import PlannerError
-from ..documents.origin import LOOKUP
+from ..documents.origin import BESIDE_LOOKUP, LOOKUP, looks_up
 from ..documents.prompts import Prompt, read_prompts
 from ..plans.plan import Plan
 from . import options
@@ -61,11 +61,14 @@ class NamedPair:
             dtype = self.plan.made_from.execution.dtype
         load = partial(load_named, device=self.device, dtype=dtype, attention=self.attention)
         target = load(self.names[0])
-        if self.names[1] != LOOKUP:
-            return target, load(self.names[1])
-        from runtime.lookup import LookupModel
+        draft = self.names[1]
+        if not looks_up(draft):
+            return target, load(draft)
+        from runtime.lookup import LookupBeside, LookupModel
 
-        return target, LookupModel(target)
+        if draft == LOOKUP:
+            return target, LookupModel(target)
+        return target, LookupBeside(load(draft.removesuffix(BESIDE_LOOKUP)))
 
     def prompts(self, source: str, limit: int | None = None) -> list[list[int]]:
         """Token ids of the prompts in the file `source`, or of a set of `PROMPTS`, which goes
@@ -131,10 +134,10 @@ def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) 
         defaults = (plan.made_from.target.name, plan.made_from.draft.name)
     names = defaults[0] if target is None else target, defaults[1] if draft is None else draft
     for role, name in zip(("target", "draft"), names, strict=True):
-        if not name:
+        if name in ("", BESIDE_LOOKUP):
             raise PlannerError(f"{role}: got an empty name, expected a hub id or a folder")
-    if names[0] == LOOKUP:
-        raise PlannerError(f"target: got {LOOKUP}, which only drafts, expected a model")
+    if looks_up(names[0]):
+        raise PlannerError(f"target: got {names[0]}, which only drafts, expected a model")
     return names
 
 

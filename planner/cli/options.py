@@ -77,7 +77,7 @@ MODEL_OPTIONS = (
     setting(
         "--draft", metavar="ID_OR_DIR",
         help="Draft model: hub id, folder, or embedded/draft[-plain]; or lookup, for none: the "
-        "text's own n-grams.",
+        "text's own n-grams; or MODEL+lookup, for both.",
     ),
     setting("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
     setting(

@@ -10,6 +10,13 @@ from .document import Count, Part
 
 LOOKUP = "lookup"
 """The name of the draft that has no weights: the text's own n-grams."""
+BESIDE_LOOKUP = "+lookup"
+"""The end of the name of a draft model that has look-up beside it."""
+
+
+def looks_up(draft: str) -> bool:
+    """Does the draft of this name look up what it offers, alone or beside a model?"""
+    return draft == LOOKUP or draft.endswith(BESIDE_LOOKUP)
 
 
 class ModelInfo(Part):

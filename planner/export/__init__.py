@@ -7,7 +7,6 @@ profile a plan is exported as it is, where the engine can carry it out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -15,7 +14,7 @@ from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..plans.plan import Plan
-from .engine_lookup import LOOKUPS, TIMES, refusal
+from .engine_lookup import LOOKUPS, check_told
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
 from .llamacpp_costs import LlamaCppCosts
@@ -103,13 +102,12 @@ def export(
             "profile: got another one than the plan was made from (by its SHA-256); solve again "
             f"with it, or give the other{' and its --costs' if made_from.costs_from else ''}"
         )
-    source = made_from or profile
-    able: Mapping[str, Engine] = ENGINES
-    if source is not None and source.draft.is_lookup and engine not in TIMES:
-        able = LOOKUPS
-    if engine not in able:
-        raise refusal(engine)
-    return able[engine].export(Task(engine, plan, profile, draft))
+    task, source = Task(engine, plan, profile, draft), made_from or profile
+    if source is not None:
+        check_told(source.draft.name, engine)
+        if source.draft.is_lookup and engine in LOOKUPS:
+            return LOOKUPS[engine].export(task)
+    return ENGINES[engine].export(task)
 
 
 def read(engine: str, words: str, sampling: Sampling, *, batch_size: int = 1) -> Import:

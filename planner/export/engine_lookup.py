@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..documents.document import PlannerError
-from ..documents.origin import LOOKUP
+from ..documents.origin import LOOKUP, looks_up
 from .notations import as_json
 from .task import Export, Task
 from .ways import MATCHED_CHAIN
@@ -58,9 +58,11 @@ TIMES = ("sglang-sps", "sglang-sps-additive", "llamacpp-costs")
 """Exports of the target's times alone, whatever drafts."""
 
 
-def refusal(engine: str) -> PlannerError:
-    """The error for an engine that cannot be told to look up."""
-    return PlannerError(
-        f"plan: got one for the draft {LOOKUP}, which is exported to {', '.join(LOOKUPS)}, not to "
-        f"{engine}; profile with a draft model for that"
-    )
+def check_told(draft: str, engine: str) -> None:
+    """Raise PlannerError for a draft that looks up where the engine cannot be told so."""
+    if looks_up(draft) and engine not in (*TIMES, *(LOOKUPS if draft == LOOKUP else ())):
+        able = f"is exported to {', '.join(LOOKUPS)}" if draft == LOOKUP else "no engine drafts by"
+        raise PlannerError(
+            f"plan: got one for the draft {draft}, which {able}, so not to {engine}; profile with "
+            "a draft model alone"
+        )

@@ -12,6 +12,9 @@ from planner.documents.origin import LOOKUP
 from .test_commands import QUICK, planner, refused, tree_plan
 
 
+BESIDE = "embedded/draft+lookup"
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     """A folder with profile.json and plan.json of the embedded target alone."""
@@ -56,6 +59,9 @@ def test_a_plan_for_it_wants_no_other_draft(made, tmp_path):
         (("profile", "--target", LOOKUP), "target: got lookup, which only drafts"),
         (("profile", "--draft", LOOKUP, "--engine", "hf"), "draft: got lookup, expected a model"),
         (("predict", "--gpu", "H100", "--draft", LOOKUP), "draft: got lookup, whose time"),
+        (("predict", "--gpu", "H100", "--draft", BESIDE), f"draft: got {BESIDE}, whose time"),
+        (("profile", "--target", BESIDE), f"target: got {BESIDE}, which only drafts"),
+        (("profile", "--draft", "+lookup"), "draft: got an empty name"),
         (
             ("train-head", "--draft", LOOKUP, "--num-texts", 2, "--num-tokens", 4, "-o", "h"),
             "draft: got lookup, which does not show its hidden states",

@@ -56,6 +56,15 @@ def test_no_other_engine_is_told_a_model_called_lookup(made, engine):
             export(plan, engine, profile=facts, draft=draft)
 
 
+@pytest.mark.parametrize("engine", sorted(set(ENGINES) - set(TIMES)))
+def test_no_engine_is_told_that_a_model_looks_up_too(made, engine):
+    plan = made[1]
+    draft = plan.made_from.draft.model_copy(update={"name": "a/draft+lookup"})
+    origin = plan.made_from.model_copy(update={"draft": draft})
+    with pytest.raises(PlannerError, match="draft a/draft.lookup, which no engine drafts by"):
+        export(plan.model_copy(update={"made_from": origin}), engine)
+
+
 def test_the_targets_times_are_exported_whatever_drafts(made):
     profile, plan = made
     assert set(TIMES) == set(TABLES)

@@ -11,7 +11,15 @@ import torch
 
 from planner import PlannerError, Tree
 from planner.policies.fixed import FixedTree
-from runtime import VERIFIERS, Decoder, LanguageModel, LookupModel, Session
+from runtime import (
+    VERIFIERS,
+    Decoder,
+    HuggingFaceModel,
+    LanguageModel,
+    LookupBeside,
+    LookupModel,
+    Session,
+)
 from runtime.pair import Pair
 from runtime.probe import check_tree_passes
 from runtime.randomness import seeded_source
@@ -31,28 +39,43 @@ from tests.runtime.test_decode_law import (
     table,
 )
 from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
-from tree_kernels.host.ngrams import DOUBT, LONGEST, log_ngram_law
+from tree_kernels.host.ngrams import ALONE, BESIDE, LONGEST, Contexts, fill_ngram_law
 
 REPEATING = [1, 0, 0, 1, 1, 0, 1, *PROMPT]
 """A prompt with something to look up; what the tables say behind it is what they say behind
 `PROMPT`, as they know two tokens."""
 
 
-def twin(text: list[int], vocab_size: int) -> np.ndarray:
-    """P_m for m from 0 on, word for word: float64 [vocab_size]."""
-    probs = np.full(vocab_size, 1 / vocab_size)
-    for length in range(LONGEST + 1):
+def twin(text: list[int], given: np.ndarray, contexts: Contexts) -> np.ndarray:
+    """P_m for m from s on, word for word: float64 [V]; `given` is P_(s-1)."""
+    probs = given.copy()
+    for length in range(contexts.shortest, LONGEST + 1):
         context = text[len(text) - length :]
         places = [at for at in range(length, len(text)) if text[at - length : at] == context]
         followers = Counter(text[at] for at in places)
-        for token in range(vocab_size):
-            probs[token] = (followers[token] + DOUBT * probs[token]) / (len(places) + DOUBT)
+        for token in range(len(probs)):
+            heard = followers[token] + contexts.doubt * probs[token]
+            probs[token] = heard / (len(places) + contexts.doubt)
     return probs
 
 
-def found(text: list[int], vocab_size: int, dtype: type = np.float64) -> np.ndarray:
+def alone(text: list[int], vocab_size: int) -> np.ndarray:
+    """What the twin has of a text where there is no model."""
+    return twin(text, np.full(vocab_size, 1 / vocab_size), ALONE)
+
+
+def found(
+    text: list[int], given: np.ndarray, contexts: Contexts, dtype: type = np.float64
+) -> np.ndarray:
     """The fast law of a whole text."""
-    return np.exp(log_ngram_law(np.array(text), np.ones((1, 1), bool), vocab_size, dtype)[0])
+    with np.errstate(divide="ignore"):
+        logs = np.log(given)[None].astype(dtype)
+    fill_ngram_law(logs, np.array(text), np.ones((1, 1), bool), contexts)
+    return np.exp(logs[0])
+
+
+def found_alone(text: list[int], vocab_size: int) -> np.ndarray:
+    return found(text, np.full(vocab_size, 1 / vocab_size), ALONE)
 
 
 def repetitive(rng: np.random.Generator, size: int, vocab_size: int) -> list[int]:
@@ -71,39 +94,66 @@ def test_a_small_text_by_hand():
     shorter = np.array([2 + 0.5, 1 + 0.5, 0.5, 0.5]) / 5
     expected = ([0, 1, 0, 0] + 2 * shorter) / 3
     assert expected == pytest.approx([1 / 3, 8 / 15, 1 / 15, 1 / 15])
-    assert found([0, 1, 0], 4) == pytest.approx(expected, abs=1e-15)
-    assert twin([0, 1, 0], 4) == pytest.approx(expected, abs=1e-15)
+    assert found_alone([0, 1, 0], 4) == pytest.approx(expected, abs=1e-15)
+    assert alone([0, 1, 0], 4) == pytest.approx(expected, abs=1e-15)
 
 
+def test_a_model_has_the_last_word_by_hand():
+    """Behind 0 1 stood 2 once, and d = 4; behind 1 2 nothing did."""
+    model = np.array([0.5, 0.25, 0.25, 0])
+    assert found([0, 1, 2, 0, 1], model, BESIDE) == pytest.approx([0.4, 0.2, 0.4, 0])
+    assert found([0, 1, 2], model, BESIDE) == pytest.approx(model)
+
+
+@pytest.mark.parametrize("contexts", [ALONE, BESIDE, Contexts(3, 0.5)], ids=str)
 @pytest.mark.parametrize("vocab_size", [2, 7, 63])
 @pytest.mark.parametrize("size", [1, 2, 7, 63, 100])
-def test_the_law_is_the_twins(size, vocab_size):
+def test_the_law_is_the_twins(size, vocab_size, contexts):
     rng = np.random.default_rng([size, vocab_size])
-    for _ in range(4):
+    for _ in range(3):
         text = repetitive(rng, size, vocab_size)
-        assert found(text, vocab_size) == pytest.approx(twin(text, vocab_size), abs=1e-14)
-        assert found(text, vocab_size, np.float32) == pytest.approx(
-            twin(text, vocab_size), rel=2e-5
-        )
+        given = rng.dirichlet(np.full(vocab_size, 0.5)) * (rng.random(vocab_size) < 0.8)
+        expected = twin(text, given, contexts)
+        assert found(text, given, contexts) == pytest.approx(expected, abs=1e-14)
+        assert found(text, given, contexts, np.float32) == pytest.approx(expected, abs=1e-6)
 
 
 def test_longer_matches_are_surer_and_no_match_is_no_word():
     text = list(range(20))
-    likeliest = [found([*text, *text[:length]], 999).max() for length in range(LONGEST + 1)]
+    laws = [found_alone([*text, *text[:length]], 999) for length in range(LONGEST + 1)]
+    likeliest = [law.max() for law in laws]
     assert all(shorter < longer for shorter, longer in pairwise(likeliest))
     assert likeliest[0] < 0.1
     for length in range(1, LONGEST + 1):
         assert likeliest[length] == pytest.approx(1 - (2 / 3) ** length, abs=0.04)
-        assert found([*text, *text[:length]], 999).argmax() == length
+        assert laws[length].argmax() == length
 
 
 def model(num_tokens: int = 3, *, seed: int = 0) -> LookupModel:
     return LookupModel(table(num_tokens, seed=seed))
 
 
-def test_it_is_a_language_model_that_computes_trees():
-    assert isinstance(model(), LanguageModel)
-    check_tree_passes(model(13))
+@pytest.mark.parametrize("draft", [model(13), LookupBeside(table(13, seed=1, order=1)),
+                                   LookupBeside(HuggingFaceModel(small_model("llama")))],
+                         ids=["alone", "beside a table", "beside a transformer"])  # fmt: skip
+def test_it_is_a_language_model_that_computes_trees(draft):
+    assert isinstance(draft, LanguageModel)
+    check_tree_passes(draft)
+
+
+def test_beside_a_model_the_law_is_the_twins_over_the_models_own():
+    own = table(5, seed=1, order=1)
+    draft = LookupBeside(own)
+    text = repetitive(np.random.default_rng(0), 40, 5)
+    tokens, places = torch.tensor(text), torch.arange(40)
+    given = own.forward(tokens, places, own.new_cache(40)).softmax(-1).numpy()
+    logits = draft.forward(tokens, places, draft.new_cache(40))
+    for end in range(1, 41):
+        expected = twin(text[:end], given[end - 1], BESIDE)
+        assert logits[end - 1].exp().numpy() == pytest.approx(expected, abs=1e-14)
+    assert draft.info.name == "table+lookup"
+    assert draft.info.fingerprint not in (own.info.fingerprint, LookupModel(own).info.fingerprint)
+    assert draft.info.num_parameters == own.info.num_parameters
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -118,7 +168,7 @@ def test_rows_are_what_they_see(seed):
         new = repetitive(rng, 6, vocab_size)
         logits = draft.forward(torch.tensor(new), torch.arange(6), cache, num_logits=3)
         for row, end in enumerate((4, 5, 6)):
-            expected = twin([*text, *new[:end]], vocab_size)
+            expected = alone([*text, *new[:end]], vocab_size)
             assert logits[row].exp().numpy() == pytest.approx(expected, abs=1e-14)
         text += new
         root = int(rng.integers(1, len(text) + 1))
@@ -127,7 +177,7 @@ def test_rows_are_what_they_see(seed):
         visible = np.zeros((5, len(text) + 5), bool)
         texts = []
         for node, parent in enumerate(parents):
-            visible[node] = visible[len(text) + parent - len(text)] if parent >= 0 else False
+            visible[node] = visible[parent] if parent >= 0 else False
             visible[node, :root] = True
             visible[node, len(text) + node] = True
             texts.append([*(texts[parent] if parent >= 0 else text[:root]), tokens[node]])
@@ -135,7 +185,7 @@ def test_rows_are_what_they_see(seed):
             torch.tensor(tokens), torch.zeros(5).long(), cache, torch.from_numpy(visible)
         )
         for row, own in zip(logits, texts, strict=True):
-            assert row.exp().numpy() == pytest.approx(twin(own, vocab_size), abs=1e-14)
+            assert row.exp().numpy() == pytest.approx(alone(own, vocab_size), abs=1e-14)
         kept = [node for node in range(5) if rng.random() < 0.5]
         cache.keep_rows(len(text), kept)
         assert cache.tokens.tolist() == [*text, *(tokens[node] for node in kept)]
@@ -149,6 +199,14 @@ class Sure(LookupModel):
     def forward(self, *arguments, num_logits=None):
         logits = super().forward(*arguments, num_logits=num_logits)
         return torch.where(logits < logits.amax(-1, keepdim=True) - 1e-9, -torch.inf, 0.0)
+
+
+def beside(target) -> LookupBeside:
+    """Look-up beside a model that has its own mind."""
+    return LookupBeside(table(target.vocab_size, seed=1, order=1))
+
+
+DRAFTS = {"alone": LookupModel, "sure": Sure, "beside a model": beside}
 
 
 def loop_law(verifier, policy, num_new, *, num_tokens=3, kind=LookupModel):
@@ -176,7 +234,7 @@ def served(names) -> list:
     ]
 
 
-@pytest.mark.parametrize("kind", [LookupModel, Sure])
+@pytest.mark.parametrize("kind", DRAFTS.values(), ids=DRAFTS)
 @pytest.mark.parametrize(("verifier", "name"), served(["chain of 3", "a leaf beside a branch"]))
 def test_the_loops_law_is_the_targets(verifier, name, kind):
     """Exactly, under every verifier, also where q has zeros and fewer tokens than children."""
@@ -187,13 +245,15 @@ def test_the_loops_law_is_the_targets(verifier, name, kind):
 @pytest.mark.parametrize("name", ["rrsw", "topk", "traversal"])
 def test_the_loops_law_is_the_targets_over_many_steps(name):
     """Caches are kept and used again."""
-    assert distance(*loop_law(VERIFIERS[name], fixed("two children"), 4, num_tokens=2)) < EXACT
+    for kind in (LookupModel, beside):
+        policy = fixed("two children")
+        assert distance(*loop_law(VERIFIERS[name], policy, 4, num_tokens=2, kind=kind)) < EXACT
 
 
 GROWN = trees(4, 2, 3) | {name: each for name, each in chains(3).items() if name != "stop by head"}
 
 
-@pytest.mark.parametrize("kind", [LookupModel, Sure])
+@pytest.mark.parametrize("kind", DRAFTS.values(), ids=DRAFTS)
 @pytest.mark.parametrize("way", GROWN)
 def test_the_loops_law_is_the_targets_where_trees_grow(way, kind):
     for name in ("rrsw", "topk"):

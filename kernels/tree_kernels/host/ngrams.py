@@ -4,43 +4,67 @@ Every token of the text speaks for itself to come again, the louder the more tok
 are those at the text's end.  With c_m(x) of the n_m places whose last m tokens are the text's last
 m being followed by x,
 
-    P_m(x) = (c_m(x) + d P_(m-1)(x)) / (n_m + d),    m = 0, 1, ..., `LONGEST`,
+    P_m(x) = (c_m(x) + d P_(m-1)(x)) / (n_m + d),    m = s, s + 1, ..., `LONGEST`:
 
-where P_(-1) is even over the vocabulary and d is `DOUBT`: longer contexts have the first word, and
-leave to shorter ones what they have too few places for.  A single match of m tokens is so
-continued with chance 1 - (2/3)^m or a little more.  No token has probability zero.
+longer contexts have the first word, and leave to shorter ones, and to the law P_(s-1) that is
+given, what they have too few places for.  With s = 0 a single match of m tokens is continued with
+chance 1 - (d / (1 + d))^m or a little more.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 LONGEST = 8
-"""Tokens of a context, at most: with so many, one place says .96, and more add nothing."""
-DOUBT = 2.0
-"""d: how many places the shorter contexts' word counts for.  With 2 the likeliest token came about
-as often as its probability said, in texts of the embedded target at T=0 and T=0.6."""
+"""Tokens of a context, at most: more add next to nothing."""
 
 
-def log_ngram_law(
-    tokens: np.ndarray, visible: np.ndarray, vocab_size: int, dtype: type = np.float32
-) -> np.ndarray:
-    """The logarithms of P_`LONGEST` behind each of w texts: float [w, vocab_size], of `dtype`.
+@dataclass(frozen=True)
+class Contexts:
+    """The contexts that have a word, and how soon they are believed."""
 
-    tokens   int64 [n]    from 0 to vocab_size - 1; a text is some of them, in their order
+    shortest: int
+    """s: tokens of the shortest one."""
+    doubt: float
+    """d: how many places the shorter contexts' word counts for."""
+
+
+ALONE = Contexts(shortest=0, doubt=2.0)
+"""Over a law that knows nothing.  The likeliest token came about as often as its probability said,
+in texts of the embedded target at T=0 and T=0.6."""
+BESIDE = Contexts(shortest=2, doubt=4.0)
+"""Over a draft model's.  Of 1 to 4 tokens with doubts of 1 to 8 these raised the embedded draft's
+acceptance about the most, at T=0, 0.6 and 1."""
+
+
+def fill_ngram_law(
+    logs: np.ndarray, tokens: np.ndarray, visible: np.ndarray, contexts: Contexts
+) -> None:
+    """Make the logarithms of P_(s-1) behind each of w texts those of P_`LONGEST`, in place.
+
+    logs     float [w, V]
+    tokens   int64 [n]    from 0 to V - 1; a text is some of them, in their order
     visible  bool [w, t]  which of the last t tokens each text has, its last one among them; all
                           before those are in every text
 
-    Takes time O(w (n + vocab_size)), and no more memory than it returns but for n + vocab_size.
+    Takes time O(w (n + V)), and memory O(n + V).
     """
-    logs: np.ndarray = np.empty((len(visible), vocab_size), dtype)
-    _fill_logs(logs, np.ascontiguousarray(tokens, np.int64), np.ascontiguousarray(visible))
-    return logs
+    _fill(
+        logs,
+        np.ascontiguousarray(tokens, np.int64),
+        np.ascontiguousarray(visible),
+        contexts.shortest,
+        contexts.doubt,
+    )
 
 
 @njit(cache=True)
-def _fill_logs(logs: np.ndarray, tokens: np.ndarray, visible: np.ndarray) -> None:
+def _fill(
+    logs: np.ndarray, tokens: np.ndarray, visible: np.ndarray, shortest: int, doubt: float
+) -> None:
     num_shared = len(tokens) - visible.shape[1]
     text, matched = tokens.copy(), np.empty(len(tokens), np.int64)
     masses = np.zeros(logs.shape[1])
@@ -52,14 +76,15 @@ def _fill_logs(logs: np.ndarray, tokens: np.ndarray, visible: np.ndarray) -> Non
                 text[size] = tokens[num_shared + column]
                 size += 1
         _match(text, size, matched, places)
-        even = _weigh(places, weights) / len(masses)
+        left = logs.dtype.type(np.log(_weigh(places, weights, shortest, doubt)))
         for place in range(size):
             masses[text[place]] += weights[matched[place]]
-        logs[row] = np.log(even)
+        for token in range(logs.shape[1]):
+            logs[row, token] += left
         for place in range(size):
             token = text[place]
-            if masses[token] > 0:  # else it stood there before
-                logs[row, token] = np.log(masses[token] + even)
+            if masses[token] > 0:  # else nothing speaks for it, or it stood there before
+                logs[row, token] = np.log(masses[token] + np.exp(np.float64(logs[row, token])))
                 masses[token] = 0
 
 
@@ -82,16 +107,18 @@ def _match(text: np.ndarray, size: int, matched: np.ndarray, places: np.ndarray)
 
 
 @njit(cache=True)
-def _weigh(places: np.ndarray, weights: np.ndarray) -> float:
-    """The word of a place that m tokens match, in weights[m]; what is left for all tokens alike.
+def _weigh(places: np.ndarray, weights: np.ndarray, shortest: int, doubt: float) -> float:
+    """The word of a place that m tokens match, in weights[m]; the share that is left for the law
+    that is given.
 
     P_`LONGEST` written out is a sum over contexts: 1 / (n_m + d) for each of the n_m places, times
     d / (n_j + d) for every longer one.
     """
     left = 1.0
-    for length in range(LONGEST, -1, -1):
-        weights[length] = left / (places[length] + DOUBT)
-        left *= DOUBT / (places[length] + DOUBT)
+    weights[:] = 0
+    for length in range(LONGEST, shortest - 1, -1):
+        weights[length] = left / (places[length] + doubt)
+        left *= doubt / (places[length] + doubt)
     for length in range(LONGEST):
         weights[length + 1] += weights[length]
     return left
