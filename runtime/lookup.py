@@ -146,7 +146,8 @@ class LookupBeside:
         *,
         num_logits: int | None = None,
     ) -> Tensor:
-        assert isinstance(cache, TextCache) and cache.beside is not None
+        assert isinstance(cache, TextCache)
+        assert cache.beside is not None
         logits = self._draft.forward(
             tokens, positions, cache.beside, visible, num_logits=num_logits
         )
@@ -167,9 +168,8 @@ def _looked_up(
     assert isinstance(cache, TextCache)
     cache.append(tokens.cpu().numpy())
     num = len(logs)
-    if visible is None:
-        seen = np.tri(num, dtype=bool)
-    else:
+    seen = np.tri(num, dtype=bool)
+    if visible is not None:
         seen = visible[len(tokens) - num :].cpu().numpy()
     fill_ngram_law(logs.numpy(), cache.tokens, seen, contexts)
     return logs

@@ -70,8 +70,8 @@ class EngineWishes:
 
         if looks_up(models[1]):
             raise PlannerError(
-                f"draft: got {models[1]}, expected a model that the engine loads: engines look up in "
-                "ways of their own, which are not timed"
+                f"draft: got {models[1]}, expected a model that the engine loads: engines look up "
+                "in ways of their own, which are not timed"
             )
         name = self.engine or (known.name if known else None)
         if name not in PROGRAMS:

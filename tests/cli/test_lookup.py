@@ -11,7 +11,6 @@ from planner.documents.origin import LOOKUP
 
 from .test_commands import QUICK, planner, refused, tree_plan
 
-
 BESIDE = "embedded/draft+lookup"
 
 
