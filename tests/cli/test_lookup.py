@@ -45,6 +45,16 @@ def test_the_main_job_goes_without_a_draft_model(made, tmp_path):
     assert "lookup (the text's own n-grams, no model)" in shown
 
 
+def test_a_draft_model_has_it_beside(made, tmp_path):
+    result = planner(
+        "decode", tree_plan(made, tmp_path, settings=[], made_from=None), "--draft", BESIDE,
+        "--prompt", "x = f(a)\ny = f(a)\nz = f(", "--max-new-tokens", 12,
+        "-o", tmp_path / "report.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert load(tmp_path / "report.json").draft.name == BESIDE
+
+
 def test_a_plan_for_it_wants_no_other_draft(made, tmp_path):
     plan = tree_plan(made, tmp_path, settings=[])
     line = refused("decode", plan, "--draft", "embedded/draft", "--prompt", "x")

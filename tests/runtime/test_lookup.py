@@ -134,7 +134,9 @@ def model(num_tokens: int = 3, *, seed: int = 0) -> LookupModel:
 
 
 @pytest.mark.parametrize(
-    "draft", [model(13), LookupBeside(HuggingFaceModel(small_model("llama")))], ids=["alone", "beside"]
+    "draft",
+    [model(13), LookupBeside(HuggingFaceModel(small_model("llama")))],
+    ids=["alone", "beside"],
 )
 def test_it_is_a_language_model_that_computes_trees(draft):
     assert isinstance(draft, LanguageModel)
@@ -198,7 +200,8 @@ class Sure(LookupModel):
 
     def forward(self, *arguments, num_logits=None):
         logits = super().forward(*arguments, num_logits=num_logits)
-        return torch.where(logits < logits.amax(-1, keepdim=True) - 1e-9, -torch.inf, 0.0)
+        largest = logits.amax(-1, keepdim=True)
+        return torch.where(logits < largest - 1e-9, -torch.inf, torch.zeros_like(logits))
 
 
 def beside(target) -> LookupBeside:
