@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..documents.errors import PlannerError
-from ..documents.origin import looks_up
 from . import options
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ class EngineWishes:
         is no model.
         """
         from engines import MOST_TOKENS, PROGRAMS, Files
+
+        from ..documents.origin import looks_up
 
         if looks_up(models[1]):
             raise PlannerError(
