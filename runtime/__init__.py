@@ -5,6 +5,7 @@ from planner.verifiers import VERIFIERS, Verifier
 from .decode import Decoder, Generation, decode_prompts
 from .language_model import LanguageModel
 from .loading import as_language_model, load_model, load_tokenizer
+from .lookup import LookupBeside, LookupModel
 from .models import HuggingFaceModel
 from .randomness import Source, TorchSource
 from .session import Session, StepRecord
@@ -17,6 +18,8 @@ __all__ = [
     "Generation",
     "HuggingFaceModel",
     "LanguageModel",
+    "LookupBeside",
+    "LookupModel",
     "Session",
     "Source",
     "StepRecord",

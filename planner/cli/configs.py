@@ -7,6 +7,7 @@ from typing import Any
 
 from ..documents.document import PlannerError, read_json
 from ..documents.model_shape import ModelShape
+from ..documents.origin import looks_up
 from .models import EMBEDDED, is_embedded
 
 CONFIG = "config.json"
@@ -18,6 +19,11 @@ def shape_named(name: str) -> ModelShape:
     Raises PlannerError for a name that leads to no config.json, and for one that does not say how
     large the model is.
     """
+    if looks_up(name):
+        raise PlannerError(
+            f"draft: got {name}, whose time is on no data sheet, expected a model; planner "
+            "profile measures it"
+        )
     if is_embedded(name):
         return ModelShape.of(_embedded(name), name)
     folder = Path(name)

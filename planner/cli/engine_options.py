@@ -62,10 +62,18 @@ class EngineWishes:
         models  names of target and draft, where it loads what the profiler does
         known   the engine that the plan was made for
 
-        Raises PlannerError where none is named, and for one that nobody knows.
+        Raises PlannerError where none is named, for one that nobody knows, and for a draft that
+        is no model.
         """
         from engines import MOST_TOKENS, PROGRAMS, Files
 
+        from ..documents.origin import looks_up
+
+        if looks_up(models[1]):
+            raise PlannerError(
+                f"draft: got {models[1]}, expected a model that the engine loads: engines look up "
+                "in ways of their own, which are not timed"
+            )
         name = self.engine or (known.name if known else None)
         if name not in PROGRAMS:
             raise PlannerError(

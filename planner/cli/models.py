@@ -1,17 +1,19 @@
 """Models by the names on the command line, and token ids of the prompts there.
 
 Embedded names: `embedded/target`, `embedded/draft`, `embedded/draft-plain`, each with `@SHAPE`
-behind it (`embedded/target@25M`) for the same function inflated to a larger shape.
+behind it (`embedded/target@25M`) for the same function inflated to a larger shape.  The draft
+`lookup` is no model but the text's own n-grams, and `MODEL+lookup` is a model with these beside it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ..documents.counted import counted
 from ..documents.document import PlannerError
+from ..documents.origin import BESIDE_LOOKUP, LOOKUP, looks_up
 from ..documents.prompts import Prompt, read_prompts
 from ..plans.plan import Plan
 from . import options
@@ -59,11 +61,16 @@ class NamedPair:
         dtype = self.dtype
         if dtype is None and self.plan is not None and self.plan.made_from is not None:
             dtype = self.plan.made_from.execution.dtype
-        target, draft = (
-            load_named(name, device=self.device, dtype=dtype, attention=self.attention)
-            for name in self.names
-        )
-        return target, draft
+        load = partial(load_named, device=self.device, dtype=dtype, attention=self.attention)
+        target = load(self.names[0])
+        draft = self.names[1]
+        if not looks_up(draft):
+            return target, load(draft)
+        from runtime.lookup import LookupBeside, LookupModel
+
+        if draft == LOOKUP:
+            return target, LookupModel(target)
+        return target, LookupBeside(load(draft.removesuffix(BESIDE_LOOKUP)))
 
     def prompts(self, source: str, limit: int | None = None) -> list[list[int]]:
         """Token ids of the prompts in the file `source`, or of a set of `PROMPTS`, which goes
@@ -123,15 +130,18 @@ def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) 
     """Names of the target and the draft.
 
     One that is not given is the one that the plan was made for, else the embedded one.
-    Raises PlannerError for an empty name: a shell's variable that was never set.
+    Raises PlannerError for an empty name: a shell's variable that was never set; and for a target
+    that can only draft.
     """
     defaults = (TARGET, DRAFT)
     if plan is not None and plan.made_from is not None:
         defaults = (plan.made_from.target.name, plan.made_from.draft.name)
     names = defaults[0] if target is None else target, defaults[1] if draft is None else draft
     for role, name in zip(("target", "draft"), names, strict=True):
-        if not name:
+        if name in ("", BESIDE_LOOKUP):
             raise PlannerError(f"{role}: got an empty name, expected a hub id or a folder")
+    if looks_up(names[0]):
+        raise PlannerError(f"target: got {names[0]}, which only drafts, expected a model")
     return names
 
 

@@ -77,7 +77,8 @@ MODEL_OPTIONS = (
     ),
     setting(
         "--draft", metavar="ID_OR_DIR",
-        help="Draft model: hub id, folder, or embedded/draft[-plain].",
+        help="Draft model: hub id, folder, or embedded/draft[-plain]; or lookup, for none: the "
+        "text's own n-grams; or MODEL+lookup, for both.",
     ),
     setting("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
     setting(

@@ -8,6 +8,16 @@ from pydantic import Field
 
 from .document import Count, Part
 
+LOOKUP = "lookup"
+"""The name of the draft that has no weights: the text's own n-grams."""
+BESIDE_LOOKUP = "+lookup"
+"""The end of the name of a draft model that has look-up beside it."""
+
+
+def looks_up(draft: str) -> bool:
+    """Does the draft of this name look up what it offers, alone or beside a model?"""
+    return draft == LOOKUP or draft.endswith(BESIDE_LOOKUP)
+
 
 class ModelInfo(Part):
     """One language model: its name and shape."""
@@ -24,6 +34,11 @@ class ModelInfo(Part):
     inflated_from: dict[str, Any] | None = Field(
         default=None, description="shape of the small model that this one computes, if any"
     )
+
+    @property
+    def is_lookup(self) -> bool:
+        """Is it the text's own n-grams, and no model?"""
+        return self.name == LOOKUP
 
 
 class Machine(Part):

@@ -14,6 +14,7 @@ from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..plans.plan import Plan
+from .engine_lookup import LOOKUPS, check_told
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
 from .llamacpp_costs import LlamaCppCosts
@@ -90,8 +91,8 @@ def export(
     draft    what the engine is to call the draft model; None: as the plan does
 
     Raises PlannerError for an unknown engine, for a plan that it cannot carry out, where not to
-    speculate is faster, for a draft with a temperature of its own, and for a profile that the plan
-    was not made from.
+    speculate is faster, for a profile that the plan was not made from, for a draft with a
+    temperature of its own, and for look-up drafts where the engine cannot be told to look up.
     """
     if engine not in ENGINES:
         raise PlannerError(f"engine: got {engine!r}, expected one of {', '.join(ENGINES)}")
@@ -106,7 +107,12 @@ def export(
             "profile: got another one than the plan was made from (by its SHA-256); solve again "
             f"with it, or give the other{' and its --costs' if made_from.costs_from else ''}"
         )
-    return ENGINES[engine].export(Task(engine, plan, profile, draft))
+    task, source = Task(engine, plan, profile, draft), made_from or profile
+    if source is not None:
+        check_told(source.draft.name, engine)
+        if source.draft.is_lookup and engine in LOOKUPS:
+            return LOOKUPS[engine].export(task)
+    return ENGINES[engine].export(task)
 
 
 def read(engine: str, words: str, sampling: Sampling, *, batch_size: int = 1) -> Import:

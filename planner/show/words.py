@@ -14,6 +14,8 @@ from ..plans.plan import MadeFrom, Plan
 
 def model_words(info: ModelInfo) -> str:
     """Name and size of a model, and, if it was inflated, what that means for the numbers."""
+    if info.is_lookup:
+        return f"{info.name} (the text's own n-grams, no model)"
     words = f"{info.name} ({info.num_parameters / 1e6:.3g} M parameters)"
     if info.inflated_from:
         words += ", inflated: costs are this shape's, acceptance is the small model's"

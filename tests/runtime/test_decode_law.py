@@ -72,13 +72,15 @@ def autoregressive_law(target: TableModel, num_new: int) -> dict[tuple[int, ...]
     return found
 
 
-def decode(target, draft, verifier, policy, num_new, rng, whole=False) -> tuple[int, ...]:
+def decode(
+    target, draft, verifier, policy, num_new, rng, whole=False, prompt=PROMPT
+) -> tuple[int, ...]:
     """`num_new` tokens; `whole` trees are drafted to the last, though not all tokens are used."""
     session = Session(target, draft, verifier=verifier, sampling=SAMPLING, rng=rng)
-    session.prefill(PROMPT)
-    while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
+    session.prefill(prompt)
+    while (left := len(prompt) + num_new - len(session.tokens)) > 0:
         session.step(policy, max_tokens=None if whole else left)
-    return tuple(session.tokens[len(PROMPT) :][:num_new])
+    return tuple(session.tokens[len(prompt) :][:num_new])
 
 
 def loop_law(num_tokens, verifier, parents, num_new, *, whole=False) -> tuple[dict, dict]:
@@ -142,11 +144,14 @@ def test_the_exact_check_sees_a_mistake_in_verifying_from_the_leaves(mistake):
 
 
 def chi_square(
-    verifier, policy, num_sequences: int, *, num_tokens: int = 5, seed: int = 2
+    verifier, policy, num_sequences: int, *, num_tokens: int = 5, seed: int = 2, drafts_by=None
 ) -> float:
-    """p-value of so many decoded texts of 3 tokens under the target's law, cells under 5 merged."""
-    num_new = 3
-    target, draft = table(num_tokens, seed=seed), table(num_tokens, seed=seed + 1, order=1)
+    """p-value of so many decoded texts of 3 tokens under the target's law, cells under 5 merged.
+
+    drafts_by  makes the draft of the target; None: another table
+    """
+    num_new, target = 3, table(num_tokens, seed=seed)
+    draft = table(num_tokens, seed=seed + 1, order=1) if drafts_by is None else drafts_by(target)
     exact = autoregressive_law(target, num_new)
     session = Session(
         target,

@@ -1,1 +1,1 @@
-"""Compiled passes on the host: orders of a tree's nodes, its mask, one search."""
+"""Compiled passes on the host: orders of a tree's nodes, its mask, and what follows n-grams."""
