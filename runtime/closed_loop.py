@@ -18,13 +18,10 @@ Steps that are that far off, but not in a row, are somebody's who took a core fo
 hit a step whatever its setting, and cost d milliseconds on average, beside the step's own time.
 
 c multiplies the chance that a drafted token is accepted; a chain of it that emits T_s gives T_s(c).
-It is known as well as counting that many accepted tokens tells, and forgotten likewise.  What of a
-setting's tokens c does not explain is followed for each, as the ratio of those that came to those
-that were due.
+It is known as well as counting that many accepted tokens tells, and forgotten likewise.
 
-The next step is the setting's with the most tokens per millisecond, if it is 3 % ahead of the
-plan's own: of less, little was left in decoding.  Or it is a look at another one, which costs what
-it is believed to be behind, those 3 % included, and is worth what it may turn out to be faster,
+The next step is the setting's with the most tokens per millisecond, or a look at another one, which
+costs what it is believed to be slower, and is worth what it may turn out to be faster,
 
     E max(0, gain)  =  sigma phi(mu / sigma) + mu Phi(mu / sigma),     log gain ~ N(mu, sigma^2),
 

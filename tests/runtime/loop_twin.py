@@ -10,7 +10,6 @@ import numpy as np
 from planner.documents.estimate import hope
 from planner.plans.settings import PlanSetting
 from planner.policies.compiled.closed_loop_kernel import (
-    AT_FIRST,
     BUDGET,
     CHANCES,
     CREDIT,
@@ -21,13 +20,11 @@ from planner.policies.compiled.closed_loop_kernel import (
     LEAST,
     LEAST_SCATTER,
     LOOKS,
-    LOYAL,
     MEMORY,
     MISSED,
     MOST,
     MOVED,
     OUTLIER,
-    OWN_MEMORY,
     SAME,
     SCATTER,
     SHARES,
@@ -56,7 +53,6 @@ class TwinLoop:
         self._off, self._lost = 0, 0.0
         self._scatter = [SCATTER**2] * number
         self._chance = 1.0
-        self._came, self._due = np.zeros((2, number))
         self._weight = CHANCES * max(settings[0].tokens_per_step - 1, 0.1)
         self._rate_at(self._chance)
         self._credit = CREDIT * settings[0].step_ms
@@ -95,11 +91,10 @@ class TwinLoop:
         self._follow_chance(which, num_tokens)
 
     def _chosen(self) -> int:
-        own = (AT_FIRST + self._came) / (AT_FIRST + self._due)
-        ms = self._planned_ms * np.exp(self._rows @ self._mean) + self._lost
-        rates = np.log(own * self._emitted / ms)
-        best = int((rates + np.where(np.arange(len(rates)) == 0, LOYAL, 0.0)).argmax())
-        lead = LOYAL if best == 0 else 0.0
+        rates = np.log(
+            self._emitted / (self._planned_ms * np.exp(self._rows @ self._mean) + self._lost)
+        )
+        best = int(rates.argmax())
         shared = self._rows @ self._spread @ self._rows.T
         known = shared.diagonal()
         seen = np.sqrt(known + np.array(self._scatter) / LOOKS)
@@ -109,7 +104,7 @@ class TwinLoop:
             if other == best:
                 continue
             untimed = self._missed >= MISSED or not self.steps[other]
-            cost = (1 - exp(min(gain, 0.0) - lead)) * (1 + untimed)
+            cost = (1 - exp(gain)) * (1 + untimed)
             won = HORIZON / LOOKS * hope(gain, told[other]) - cost
             if won > worth and (spent := cost * self._believed_ms(other)) <= self._credit:
                 chosen, worth, price = other, won, spent
@@ -168,8 +163,6 @@ class TwinLoop:
             return
         expected = self._settings[which].tokens_at(self._chance) - 1
         self._weight += expected
-        self._came[which] += num_tokens - self._came[which] / OWN_MEMORY
-        self._due[which] += expected + 1 - self._due[which] / OWN_MEMORY
         chance = self._chance * exp((num_tokens - 1 - expected) / self._weight)
         self._chance = min(max(chance, LEAST), MOST)
         if abs(self._chance / self._rated_chance - 1) > SAME:

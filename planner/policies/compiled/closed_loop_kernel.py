@@ -36,17 +36,12 @@ in a row, to the same side, that something has moved."""
 HORIZON, LOOKS, BUDGET, CREDIT = 100.0, 2, 0.005, 3.0
 """Steps that knowledge is of use for; how many make a look's worth; the share of time spent on
 looking; what may be spent at once, in steps."""
-LOYAL = 0.03
-"""The lead, as a logarithm, that another setting has to have over the plan's own."""
 MEMORY = 100.0
 """Steps that c and d remember."""
 CHANCES = 64.0
 """Steps that c = 1 counts for at first."""
 LEAST, MOST = 0.05, 2.0
 """Bounds of c."""
-AT_FIRST, OWN_MEMORY = 400.0, 1000.0
-"""Tokens that a setting is taken to have emitted as planned before its first step; and how many of
-its steps are remembered."""
 SAME = 0.005
 """A change of c that changes nothing."""
 MISSED = 8
@@ -55,10 +50,9 @@ another one is taken to look at; likewise after a setting's very first, which fi
 
 LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 """Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
-EMITTED, BY_CHANCE, NOISE, STEPS, CAME, DUE = range(6)
+EMITTED, BY_CHANCE, NOISE, STEPS = range(4)
 """Rows of `Beliefs.settings`: tokens of a step at c; by how much their logarithm changes with that
-of c; the variance of a step's logarithmic time; steps so far; the tokens that came of them, and
-those that were due at the c of the time."""
+of c; the variance of a step's logarithmic time; steps so far."""
 C, RATED, WEIGHT, CREDITED, LOOKED, OFF, UNREAD, LATER, LOST, WHICH = range(10)
 """Places of `Beliefs.numbers`: c, and the c that `EMITTED` is of; the accepted tokens that c is
 known by; milliseconds that may be spent on looks, and that were; steps in a row that were off, to
@@ -74,7 +68,7 @@ class Beliefs(NamedTuple):
     planned: np.ndarray
     """float64 [4, K]"""
     settings: np.ndarray
-    """float64 [6, K]"""
+    """float64 [4, K]"""
     numbers: np.ndarray
     """float64 [10]"""
     mean: np.ndarray
@@ -94,7 +88,7 @@ def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -
     number = len(step_ms)
     made = Beliefs(
         np.array([np.log(step_ms), 1 - step_ms.min() / step_ms, chances, lengths]),
-        np.zeros((6, number)),
+        np.zeros((4, number)),
         np.zeros(10),
         np.zeros(number + 2),
         np.zeros((number + 2, number + 2)),
@@ -143,17 +137,17 @@ def _choose(beliefs: Beliefs) -> None:
     """Write down the best setting, or the one that is best worth a look."""
     settings, numbers = beliefs.settings, beliefs.numbers
     number = settings.shape[1]
-    best, lead = 0, LOYAL
+    best = 0
     for other in range(1, number):
-        if _rate_now(beliefs, other) > _rate_now(beliefs, best) + lead:
-            best, lead = other, 0.0
+        if _rate_now(beliefs, other) > _rate_now(beliefs, best):
+            best = other
     chosen, worth, price = best, 0.0, 0.0
     for other in range(number):
         if other == best:
             continue
         gain = _rate_now(beliefs, other) - _rate_now(beliefs, best)
         untimed = numbers[UNREAD] >= MISSED or settings[STEPS, other] == 0
-        cost = (1 - exp(min(gain, 0.0) - lead)) * (2.0 if untimed else 1.0)
+        cost = (1 - exp(gain)) * (2.0 if untimed else 1.0)
         won = HORIZON / LOOKS * _hope(gain, _told(beliefs, other, best)) - cost
         spent = cost * _believed_ms(beliefs, other)
         if won > worth and spent <= numbers[CREDITED]:
@@ -197,10 +191,8 @@ def _later(beliefs: Beliefs, which: int) -> float:
 @uncounted
 def _rate_now(beliefs: Beliefs, which: int) -> float:
     """The logarithm of its tokens per millisecond."""
-    settings = beliefs.settings
     ms = _believed_ms(beliefs, which) + beliefs.numbers[LOST]
-    own = (AT_FIRST + settings[CAME, which]) / (AT_FIRST + settings[DUE, which])
-    return log(settings[EMITTED, which] * own / ms)
+    return log(beliefs.settings[EMITTED, which] / ms)
 
 
 @uncounted
@@ -270,8 +262,6 @@ def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
     if beliefs.planned[LENGTH, which] == 0:
         return
     expected = _tokens_at(beliefs, which, numbers[C]) - 1
-    for row, tokens in ((CAME, num_tokens), (DUE, expected + 1)):
-        beliefs.settings[row, which] += tokens - beliefs.settings[row, which] / OWN_MEMORY
     numbers[WEIGHT] += expected
     c = numbers[C] * exp((num_tokens - 1 - expected) / numbers[WEIGHT])
     numbers[C] = min(max(c, LEAST), MOST)
