@@ -186,7 +186,9 @@ class Played:
     def rate(self) -> float:
         """`tokens_per_ms` by which settings are compared: -inf for those that never draft, and for
         sizes or widths that were not timed."""
-        return self.tokens_per_ms if self.tally.root_passes.any() and self.is_timed else -np.inf
+        if not (self.tally.root_passes.any() and self.is_timed):
+            return -np.inf
+        return float(self.tally.tokens.sum() / self.ms.sum())
 
     @property
     def discard_rate(self) -> float:
