@@ -31,7 +31,7 @@ from ..verifiers import VERIFIERS
 from .bootstrap import differ, interval, ratio_samples, resamples
 from .intervals import around
 from .law import AcceptanceLaw
-from .renewal import Shape, Texts, Walk, fill_walk
+from .renewal import Families, Passage, TextTables, fill_passage
 
 _DEPTHS_TOLD_APART = 4
 """Deeper nodes are taken together: rounds come there too rarely to tell them apart."""
@@ -208,21 +208,22 @@ class Traces(_Columns):
             return self._law(sums.sum(axis=0) / weights.sum(axis=0)[:, None])
         return self._law((sums.sum(axis=(0, 1)) / weights.sum())[None, :])
 
-    def _walk(self, tree: Tree, *, visits: bool = False, examined: bool = False) -> Walk:
+    def _walk(self, tree: Tree, *, visits: bool = False, examined: bool = False) -> Passage:
         """Rounds of `tree`, and what else is asked for."""
         num_depths = min(max(tree.depth, 1), _DEPTHS_TOLD_APART) if examined else 0
-        walk = Walk(
+        walk = Passage(
             rounds=np.zeros(self.num_prompts),
             tokens=np.zeros(self.num_prompts),
             visits=np.zeros(tree.num_nodes if visits else 0),
             examined=np.zeros((num_depths, len(self._inside))),
         )
-        fill_walk(self._texts, Shape.of(tree, self._columns(tree, self._inside.shape[1])), walk)
+        columns = self._columns(tree, self._inside.shape[1])
+        fill_passage(self._texts, Families.of(tree, columns), walk)
         return walk
 
     @cached_property
-    def _texts(self) -> Texts:
-        return Texts(
+    def _texts(self) -> TextTables:
+        return TextTables(
             num_entered=len(self.entered),
             emitted=self.emitted,
             expected=self.expected,

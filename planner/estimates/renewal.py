@@ -15,7 +15,7 @@ from ..documents.tree import Tree
 from ..policies.compiled.uncounted import uncounted
 
 
-class Texts(NamedTuple):
+class TextTables(NamedTuple):
     """Recorded texts, one after the other: N positions, and at each of them C columns and F sums of
     columns for each of E acceptances with which a node may be entered (see `Traces`)."""
 
@@ -36,7 +36,7 @@ class Texts(NamedTuple):
     """int64 [prompts + 1]"""
 
 
-class Shape(NamedTuple):
+class Families(NamedTuple):
     """The m nodes of a tree that have children, level by level, and its n nodes."""
 
     levels: np.ndarray
@@ -53,8 +53,8 @@ class Shape(NamedTuple):
     """int64 [m]: the others stand behind it"""
 
     @classmethod
-    def of(cls, tree: Tree, columns: np.ndarray) -> Shape:
-        """The shape of a tree whose nodes have these columns, int [n]."""
+    def of(cls, tree: Tree, columns: np.ndarray) -> Families:
+        """The families of a tree whose nodes have these columns, int [n]."""
         counts = tree.num_children.astype(np.int64)
         nodes = np.flatnonzero(counts)
         levels = np.searchsorted(tree.depths[nodes], np.arange(tree.depth + 1))
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
         return cls(levels, above, nodes, counts[nodes], columns.astype(np.int64), first[nodes])
 
 
-class Walk(NamedTuple):
+class Passage(NamedTuple):
     """Rounds of one tree along the texts."""
 
     rounds: np.ndarray
@@ -79,103 +79,99 @@ class Walk(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def fill_walk(texts, shape, walk):  # type: ignore[no-untyped-def]
-    """Renewal recursion over every prompt's text; fills the arrays of `walk`, a `Walk`."""
-    tree = shape.levels, shape.above, shape.columns[shape.nodes], shape.num_children
-    text = texts.emitted, texts.expected, texts.places, texts.all_emitted, texts.all_expected
-    children = shape.first_child, shape.columns
-    mass = np.zeros((len(shape.nodes), texts.num_entered))
-    for prompt in range(len(walk.rounds)):
+def fill_passage(texts, families, passage):  # type: ignore[no-untyped-def]
+    """Renewal recursion over every prompt's text; fills the arrays of `passage`."""
+    mass = np.zeros((len(families.nodes), texts.num_entered))
+    for prompt in range(len(passage.rounds)):
         start, end = texts.starts[prompt], texts.starts[prompt + 1]
         begins = np.zeros(end - start + 1)
         begins[0] = 1.0
-        rounds = tokens = 0.0
+        scratch = mass, begins
+        tokens = 0.0
         for place in range(start, end):
-            here = begins[place - start]
-            if here > 0.0:
-                if len(mass) > 0:
-                    mass[0, -1] = here
-                rounds += here
-                tokens += _fill_round(
-                    text, tree, children, mass, here, place, end, begins, walk.visits, walk.examined
-                )
-        walk.rounds[prompt], walk.tokens[prompt] = rounds, tokens
-    if len(walk.visits) > 0:
-        walk.visits[0] = walk.rounds.sum()
+            tokens += _fill_round(texts, families, passage, scratch, (place, end))
+        passage.rounds[prompt], passage.tokens[prompt] = begins[:-1].sum(), tokens
+    if len(passage.visits) > 0:
+        passage.visits[0] = passage.rounds.sum()
 
 
 @uncounted
-def _fill_round(text, tree, children, mass, here, place, end, begins, visits, examined):  # type: ignore[no-untyped-def]
-    """Follow the rounds that start at `place`, `here` of them, to where the next ones begin.
+def _fill_round(texts, families, passage, scratch, where):  # type: ignore[no-untyped-def]
+    """Follow the rounds that start at a place to where the next ones begin.
 
-    mass  float64 [m, E]  scratch; the root's are set
-    end   of the text, whose last places those of `begins` are
+    scratch  mass, float64 [m, E], and how many rounds begin at each place of the text, and behind
+             it, float64 [N + 1]
+    where    the place, and the end of the text
 
     Returns their expected tokens.
     """
-    emitted, expected, places, all_emitted, all_expected = text
-    levels, above, columns, num_children = tree
-    num_entered, depth, start = mass.shape[1], len(levels) - 1, end + 1 - len(begins)
-    num_columns = emitted.shape[1] // num_entered
-    num_families = all_emitted.shape[1] // num_entered
-    tokens = here
-    for level in range(depth + 1):
-        below = visited = 0.0  # of all nodes of a level together
+    (mass, begins), (place, end) = scratch, where
+    depth, start = len(families.levels) - 1, end + 1 - len(begins)
+    num_families = texts.all_emitted.shape[1] // texts.num_entered
+    tokens = here = begins[place - start]  # of all nodes of a level together
+    level = 0
+    if depth > 0:
+        mass[0, -1] = here
+    while here > 0.0:
+        below = visited = 0.0
         if level < depth:
-            if len(examined) > 0:
-                _note_examined(levels, mass, level, place, examined)
-            if len(visits) > 0 and place + 1 < end:
-                _note_visits(tree, children, mass, level, place, expected, visits)
-        if level < depth and place + 1 < end:
-            for node in range(levels[level], levels[level + 1]):
-                column = num_children[node] - 1
-                for e in range(num_entered):
-                    below += mass[node, e] * all_emitted[place, column]
-                    visited += mass[node, e] * all_expected[place, column]
-                    column += num_families
-        if below > 0.0 and level + 1 < depth:
-            for node in range(levels[level + 1], levels[level + 2]):
-                column, parent = columns[node], above[node]
-                if num_entered == 1:
-                    mass[node, 0] = mass[parent, 0] * emitted[place, column]
-                    continue
-                for e in range(num_entered):
-                    mass[node, e] = 0.0
-                for e in range(num_entered):
-                    handed = mass[parent, e] * emitted[place, column]
-                    if handed > 0.0:  # between two acceptances: shared out to both
-                        entry = places[place, column]
-                        lower = int(entry)
-                        mass[node, lower] += handed * (1.0 - (entry - lower))
-                        if entry > lower:
-                            mass[node, lower + 1] += handed * (entry - lower)
-                    column += num_columns
+            _note(texts, families, passage, mass, (level, place, end))
+            if place + 1 < end:
+                for node in range(families.levels[level], families.levels[level + 1]):
+                    column = families.num_children[node] - 1
+                    for e in range(texts.num_entered):
+                        below += mass[node, e] * texts.all_emitted[place, column]
+                        visited += mass[node, e] * texts.all_expected[place, column]
+                        column += num_families
+                if level + 1 < depth:
+                    _hand_down(texts, families, mass, level + 1, place)
         tokens += visited
-        place += 1
+        level, place = level + 1, place + 1
         begins[place - start] += max(here - below, 0.0)
         here = below
-        if not here > 0.0:
-            break
     return tokens
 
 
 @uncounted
-def _note_examined(levels, mass, level, place, examined):  # type: ignore[no-untyped-def]
-    depth, num_entered = min(level, len(examined) - 1), mass.shape[1]
-    for node in range(levels[level], levels[level + 1]):
-        for e in range(num_entered):
-            examined[depth, place * num_entered + e] += mass[node, e]
+def _hand_down(texts, families, mass, level, place):  # type: ignore[no-untyped-def]
+    """The masses of the nodes of a level, from those of the level above, which stands at `place`:
+    what enters between two acceptances is shared out to both."""
+    num_columns = texts.emitted.shape[1] // texts.num_entered
+    for node in range(families.levels[level], families.levels[level + 1]):
+        above, column = families.above[node], families.columns[families.nodes[node]]
+        if texts.num_entered == 1:
+            mass[node, 0] = mass[above, 0] * texts.emitted[place, column]
+            continue
+        for e in range(texts.num_entered):
+            mass[node, e] = 0.0
+        for e in range(texts.num_entered):
+            handed = mass[above, e] * texts.emitted[place, column]
+            if handed > 0.0:
+                entry = texts.places[place, column]
+                lower = int(entry)
+                mass[node, lower] += handed * (1.0 - (entry - lower))
+                if entry > lower:
+                    mass[node, lower + 1] += handed * (entry - lower)
+            column += num_columns
 
 
 @uncounted
-def _note_visits(tree, children, mass, level, place, expected, visits):  # type: ignore[no-untyped-def]
-    levels, _, _, num_children = tree
-    first_child, columns = children
-    num_entered = mass.shape[1]
-    num_columns = expected.shape[1] // num_entered
-    for node in range(levels[level], levels[level + 1]):
-        for child in range(first_child[node], first_child[node] + num_children[node]):
-            column = columns[child]
-            for e in range(num_entered):
-                visits[child] += mass[node, e] * expected[place, column]
+def _note(texts, families, passage, mass, where):  # type: ignore[no-untyped-def]
+    """Add to `examined` and `visits`, where they are asked for."""
+    level, place, end = where
+    first, last = families.levels[level], families.levels[level + 1]
+    if len(passage.examined) > 0:
+        depth = min(level, len(passage.examined) - 1)
+        for node in range(first, last):
+            for e in range(texts.num_entered):
+                passage.examined[depth, place * texts.num_entered + e] += mass[node, e]
+    if len(passage.visits) == 0 or place + 1 == end:
+        return
+    num_columns = texts.expected.shape[1] // texts.num_entered
+    for node in range(first, last):
+        for rank in range(families.num_children[node]):
+            child = families.first_child[node] + rank
+            column = families.columns[child]
+            for e in range(texts.num_entered):
+                passage.visits[child] += mass[node, e] * texts.expected[place, column]
                 column += num_columns

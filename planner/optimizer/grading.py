@@ -185,6 +185,7 @@ def _steps(played: Played) -> PredictedSteps:
         draft_passes=played.passes_per_step,
         discard_rate=played.discard_rate,
         verification_rate=played.verification_rate,
+        cut_short=round(played.cut_short, 4),
     )
 
 

@@ -203,6 +203,11 @@ class Played:
         return 1 / self.tokens_per_step
 
     @property
+    def cut_short(self) -> float:
+        """Share of the rounds that would have drafted on where the recorded tree ends."""
+        return float(self.tally.unknown.sum() / self.tally.rounds.sum())
+
+    @property
     def passes_per_step(self) -> float:
         """Draft passes."""
         passes = self.tally.root_passes.sum() + self.tally.widths.sum()
