@@ -105,7 +105,8 @@ def _fill_round(texts, families, passage, scratch, where):  # type: ignore[no-un
 
     Returns their expected tokens.
     """
-    (mass, begins), (place, end) = scratch, where
+    mass, begins = scratch
+    place, end = where
     depth, start = len(families.levels) - 1, end + 1 - len(begins)
     num_families = texts.all_emitted.shape[1] // texts.num_entered
     tokens = here = begins[place - start]  # of all nodes of a level together

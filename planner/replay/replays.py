@@ -188,7 +188,8 @@ class Played:
         sizes or widths that were not timed."""
         if not (self.tally.root_passes.any() and self.is_timed):
             return -np.inf
-        return float(self.tally.tokens.sum() / self.ms.sum())
+        ms = sum(float(each.often.sum(axis=0) @ each.ms) for each in self.spent)
+        return float(self.tally.tokens.sum() / ms)
 
     @property
     def discard_rate(self) -> float:

@@ -34,7 +34,12 @@ def test_a_chain_is_called_one():
 @pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.1, ""), (0.21, "21.0 % of the rounds")])
 def test_a_plan_says_where_its_records_end(share, said):
     steps = PredictedSteps(
-        nodes=[0, 1], depth=[1], draft_passes=0, discard_rate=0, verification_rate=1, cut_short=share
+        nodes=[0, 1],
+        depth=[1],
+        draft_passes=0,
+        discard_rate=0,
+        verification_rate=1,
+        cut_short=share,
     )
     one = Estimate(value=1.0, low=1.0, high=1.0)
     predicted = Predicted(
