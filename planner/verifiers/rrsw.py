@@ -67,10 +67,9 @@ class RecursiveRejection(Rejection):
         from .rrsw_traces import rrsw_traces
 
         xp = namespace(p)
-        draws = [uniforms(p, rng) for _ in range(num_ranks - 1)]
-        found = rrsw_traces(
-            entered, *map(np.asarray, (p, q, tokens[:, 0])), list(map(np.asarray, draws))
-        )
+        draws = [np.asarray(uniforms(p, rng)) for _ in range(num_ranks - 1)]
+        target, draft, text = np.asarray(p), np.asarray(q), np.asarray(tokens[:, 0])
+        found = rrsw_traces(entered, target, draft, text, draws)
         return Traced(*map(xp.asarray, found))
 
     def rates(
