@@ -32,15 +32,7 @@ from runtime.language_model import LanguageModel
 from .contests import TEMPERATURES, add_contests, contests_of, draft_of, target_of
 from .decoding import log_error
 from .moved import prose
-from .outputs import (
-    ContestRow,
-    contest_table,
-    folder_beside,
-    kept,
-    kept_rows,
-    parser_of,
-    publish,
-)
+from .outputs import ContestRow, contest_table, folder_beside, kept, kept_rows, parser_of, publish
 
 DRAFTS = ("model", "model+lookup", "lookup")
 TEXTS = ("code", "prose")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from planner.documents.sampling import Sampling
 from planner.verifiers import VERIFIERS, Verifier, verifier_at
 from planner.verifiers.namespace import in_chunks
 from planner.verifiers.rejection import rows_to_one
-from planner.verifiers.verifier import Rank
+from planner.verifiers.traced import Traced
 from runtime.pair import Pair
 from runtime.token_distribution import distribution
 from runtime.written import Written, logits_behind
@@ -23,8 +22,6 @@ from runtime.written import Written, logits_behind
 from .journal import Piece
 from .optimum import Optimum, mean_rates
 from .target_texts import sample_continuations
-
-_TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True)
@@ -39,28 +36,6 @@ class Tracing:
     num_ranks: int
     seed: int
     verifiers: tuple[str, ...] = tuple(VERIFIERS)
-
-
-class Traced(NamedTuple):
-    """Acceptance by a verifier at N positions with target p, draft q and emitted token y.
-
-    With a_r = P(the child of rank r is accepted) and a_r(y) the part of it in which that child is
-    y.  The second is what a walk along an emitted text needs: given the text, it says with which
-    probability a tree's child of rank r carried it on.  A column per rank; where siblings matter,
-    per number of siblings and rank.  Where whole paths are judged there are as many for each of the
-    acceptances with which a node is entered (`Verifier.entered`), and all are given that the walk
-    ends at the node or below it.  Where the law depends on which tokens were rejected before,
-    these are estimates along one path of rejections at each position, right on average: one is
-    enough, since positions differ far more than paths do.
-    """
-
-    expected: Tensor
-    """float32 [N, num_columns]: a_r; the children of one node sum to at most 1."""
-    emitted: Tensor
-    """float32 [N, num_columns]: a_r(y) / p(y) = P(rank r was accepted | y was emitted)."""
-    entering: Tensor | None = None
-    """float32 [N, num_columns]: the acceptance with which the child is entered, if it is y; None
-    where every node is judged by itself."""
 
 
 def measure_acceptance(
@@ -137,12 +112,9 @@ def traced(
     for p, q, tokens in in_chunks((*pair, emitted)):
         p, q, tokens = rows_to_one(p.double()), rows_to_one(q.double()), tokens[:, None]
         for verifier in verifiers:
-            found = [
-                _of(verifier.masses_entered(each, p, q, num_ranks, rng), p, tokens, each)
-                for each in verifier.entered
-            ]
+            every, one = verifier.entered, len(verifier.entered) == 1
+            found = [verifier.traced(each, p, q, tokens, num_ranks, rng) for each in every]
             whole = _joined(found, -1)
-            one = len(verifier.entered) == 1
             chunks[verifier.name].append(whole._replace(entering=None) if one else whole)
     return {name: _joined(parts, 0) for name, parts in chunks.items()}
 
@@ -154,24 +126,6 @@ def _joined(parts: Sequence[Traced], axis: int) -> Traced:
         torch.cat(expected, axis).float(),
         torch.cat(emitted, axis).float(),
         None if entering[0] is None else torch.cat(entering, axis).float(),
-    )
-
-
-def _of(ranks: Iterable[Rank], p: Tensor, tokens: Tensor, entered: float) -> Traced:
-    """What comes out at the positions of one chunk, float64, entered with this acceptance; tokens
-    int64 [N, 1]."""
-    p_emitted = entered * p.gather(-1, tokens).clamp_min(_TINY)
-    expected, emitted, entering = [], [], []
-    for survival, mass, named, draft in ranks:
-        on_token = mass.gather(-1, tokens) if named is None else mass * (named == tokens)
-        expected.append(survival * mass.sum(-1, keepdim=True) / entered)
-        emitted.append(survival * on_token.sum(-1, keepdim=True) / p_emitted)
-        if draft is not None:
-            entering.append(on_token / draft.gather(-1, tokens).clamp_min(_TINY))
-    return Traced(
-        torch.cat(expected, -1),
-        torch.cat(emitted, -1),
-        torch.cat(entering, -1) if entering else None,
     )
 
 

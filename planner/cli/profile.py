@@ -73,6 +73,11 @@ ENGINE_ROOM = 256
     "(default: 48; thorough: 64).",
 )  # fmt: skip
 @click.option(
+    "--num-expanded", type=click.IntRange(1, 127),
+    help="Nodes of each recorded tree below which the draft was asked (default: 41): plans whose "
+    "trees grow beyond it are not known to the end.",
+)  # fmt: skip
+@click.option(
     "--head", "heads", type=options.FILE, multiple=True, metavar="FILE",
     help="Let this head (of planner train-head) score the recorded trees, so that plans can stop "
     "by it; repeatable, one for each temperature.",
@@ -92,6 +97,7 @@ def command(
     thorough: bool,
     contexts: tuple[int, ...],
     batch_sizes: tuple[int, ...],
+    num_expanded: int | None,
     heads: tuple[Path, ...],
     output: Path | None,
 ) -> None:
@@ -106,6 +112,7 @@ def command(
     """
     from profiler import QUICK, THOROUGH, Pair, Settings, discard_pieces, measure_profile
     from profiler.profile_settings import shortened
+    from profiler.recording import Width
 
     from ..documents.arrays import check_place
     from ..documents.sampling import Sampling
@@ -122,6 +129,7 @@ def command(
         ),
         contexts=tuple(sorted(set(contexts))) or None,
         batch_sizes=tuple(sorted(set(batch_sizes))) or (1,),
+        width=Width() if num_expanded is None else Width(num_expanded=num_expanded),
         wanted=THOROUGH if thorough else QUICK,
     )
     named = options.settings(NamedPair)
@@ -135,6 +143,8 @@ def command(
         measure = partial(measure_profile, heads=scoring)
     elif heads:
         raise click.UsageError("--head is for plans of this runtime; engines know no heads")
+    elif num_expanded is not None:
+        raise click.UsageError("--num-expanded is for trees of this runtime; engines draft chains")
     else:
         from engines.measuring import measure_engine_profile
 

@@ -56,7 +56,7 @@ def command(
     from ..optimizer import solve
     from ..show.tables import watched
     from ..show.thresholds import priced_thresholds
-    from ..show.words import summary
+    from ..show.words import summary, where_records_end
 
     with watched("plans") as status:
         plan = solve(
@@ -87,6 +87,8 @@ def command(
     elif plan.speculates and low < 1:
         what = "planner check tries it" if facts.engine else "planner decode --follow notices"
         say(f"note: with it decoding may be slower, too: speedup {low:.2f} to {high:.2f}; {what}")
+    if line := where_records_end(plan):
+        say(f"note: {line}")
     if plan.predicted and plan.predicted.steps:
         steps = plan.predicted.steps
         say(

@@ -118,15 +118,15 @@ def _checked(parents: Sequence[int] | np.ndarray) -> np.ndarray:
         raise PlannerError(f"parents: got {parents!r:.80}, expected a non-empty list of integers")
     if array[0] != -1:
         raise PlannerError(f"parents[0]: got {array[0]}, expected -1 for the root")
-    wrong = np.flatnonzero((array[1:] < 0) | (array[1:] >= np.arange(1, array.size)))
-    if wrong.size:
-        node = int(wrong[0]) + 1
+    wrong = (array[1:] < 0) | (array[1:] >= np.arange(1, array.size))
+    if wrong.any():
+        node = int(wrong.argmax()) + 1
         raise PlannerError(
             f"parents[{node}]: got {array[node]}, expected a node before it (0..{node - 1})"
         )
-    falls = np.flatnonzero(np.diff(array[1:]) < 0)
-    if falls.size:
-        node = int(falls[0]) + 2
+    falls = array[2:] < array[1:-1]
+    if falls.any():
+        node = int(falls.argmax()) + 2
         raise PlannerError(
             f"parents[{node}]: got {array[node]} after {array[node - 1]}, expected level order "
             "(parents never decrease: number the nodes level by level)"

@@ -17,10 +17,10 @@ between the two on either side, so that the mean of a stays what it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from ..documents.arguments import probabilities
 from ..documents.document import PlannerError
@@ -31,6 +31,7 @@ from ..verifiers import VERIFIERS
 from .bootstrap import differ, interval, ratio_samples, resamples
 from .intervals import around
 from .law import AcceptanceLaw
+from .renewal import Families, Passage, TextTables, fill_passage
 
 _DEPTHS_TOLD_APART = 4
 """Deeper nodes are taken together: rounds come there too rarely to tell them apart."""
@@ -52,15 +53,24 @@ def expected_tokens(tree: Tree, acceptance: Any) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The steps that a tree would make on the recorded text."""
+    """The steps that a tree would make on the recorded text.  All but the tokens is worked out when
+    it is asked for: of most trees nobody asks."""
 
     tokens_per_step: Estimate
     """Bonus token included; 95 % interval over prompts."""
-    reach: np.ndarray
-    """float64 [n]: expected visits of each node per step; they sum to tokens_per_step."""
-    acceptance: np.ndarray
-    """float64 [k]: mean acceptance by rank at the visited nodes that have children (for a lone
-    root: everywhere), as if each had all k: the vector that holds inside this tree."""
+    tree: Tree
+    evidence: Evidence
+
+    @property
+    def reach(self) -> np.ndarray:
+        """float64 [n]: expected visits of each node per step; they sum to tokens_per_step."""
+        return self.evidence.reach(self.tree)
+
+    @property
+    def acceptance(self) -> np.ndarray:
+        """float64 [k]: mean acceptance by rank at the visited nodes that have children (for a lone
+        root: everywhere), as if each had all k: the vector that holds inside this tree."""
+        return self.evidence.acceptance_inside(self.tree)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,16 +164,21 @@ class Traces(_Columns):
         children count with their expected acceptance, which is less noisy than what was emitted.
         Raises PlannerError for more children than were measured.
         """
-        walk = self._walk(tree)
-        tokens, rounds = walk.tokens.sum(), walk.rounds.sum()
-        samples = ratio_samples(walk.tokens, walk.rounds)
-        examined, inside = walk.examined.sum(axis=0), self._of_all(self._inside)
-        weight = examined.sum()
-        return Prediction(
-            tokens_per_step=_tokens_interval(tokens / rounds, samples, self.num_prompts, tree),
-            reach=walk.visits / rounds,
-            acceptance=examined @ inside / weight if weight > 0 else inside.mean(axis=0),
-        )
+        tokens, rounds = self.rounds(tree)
+        samples = ratio_samples(tokens, rounds)
+        value = tokens.sum() / rounds.sum()
+        return Prediction(_tokens_interval(value, samples, self.num_prompts, tree), tree, self)
+
+    def reach(self, tree: Tree) -> np.ndarray:
+        """float64 [n]: expected visits of each node per step."""
+        walk = self._walk(tree, visits=True)
+        return walk.visits / walk.rounds.sum()
+
+    def acceptance_inside(self, tree: Tree) -> np.ndarray:
+        """float64 [k]: by rank, where rounds of `tree` come by; see `Prediction`."""
+        examined = self._walk(tree, examined=True).examined.sum(axis=0)
+        inside, weight = self._of_all(self._inside), examined.sum()
+        return np.asarray(examined @ inside / weight if weight > 0 else inside.mean(axis=0))
 
     def samples(self, tree: Tree) -> np.ndarray:
         """float64 [2000]: tokens per step of `tree`, by bootstrap sample of the prompts.
@@ -180,7 +195,7 @@ class Traces(_Columns):
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
         """The law that holds at the nodes of `tree` where its rounds come by: by depth of the
         parent where that matters beyond chance."""
-        examined = self._walk(tree).examined
+        examined = self._walk(tree, examined=True).examined
         examined = examined[examined.sum(axis=1) > 0]
         if len(examined) == 0:
             return self.law
@@ -193,33 +208,40 @@ class Traces(_Columns):
             return self._law(sums.sum(axis=0) / weights.sum(axis=0)[:, None])
         return self._law((sums.sum(axis=(0, 1)) / weights.sum())[None, :])
 
-    def _walk(self, tree: Tree) -> _Walk:
-        levels = np.concatenate(([0], np.cumsum(tree.level_sizes)))
-        columns = self._columns(tree, self._inside.shape[1])
-        num_depths = min(max(tree.depth, 1), _DEPTHS_TOLD_APART)
-        walk = _Walk(
+    def _walk(self, tree: Tree, *, visits: bool = False, examined: bool = False) -> Passage:
+        """Rounds of `tree`, and what else is asked for."""
+        num_depths = min(max(tree.depth, 1), _DEPTHS_TOLD_APART) if examined else 0
+        walk = Passage(
             rounds=np.zeros(self.num_prompts),
             tokens=np.zeros(self.num_prompts),
-            visits=np.zeros(tree.num_nodes),
+            visits=np.zeros(tree.num_nodes if visits else 0),
             examined=np.zeros((num_depths, len(self._inside))),
         )
-        texts = (self.emitted, self.expected, self.entering, self.entered, self.starts)
-        _fill_walk(texts, (tree.parents, columns, levels, tree.num_children > 0), walk)
+        columns = self._columns(tree, self._inside.shape[1])
+        fill_passage(self._texts, Families.of(tree, columns), walk)
         return walk
 
+    @cached_property
+    def _texts(self) -> TextTables:
+        return TextTables(
+            num_entered=len(self.entered),
+            emitted=self.emitted,
+            expected=self.expected,
+            places=np.interp(self.entering, self.entered, np.arange(len(self.entered))),
+            all_emitted=self._of_families(self.emitted),
+            all_expected=self._of_families(self.expected),
+            starts=self.starts,
+        )
 
-class _Walk(NamedTuple):
-    """Rounds of one tree along the recorded text."""
-
-    rounds: np.ndarray
-    """float64 [prompts]: expected rounds."""
-    tokens: np.ndarray
-    """float64 [prompts]: expected tokens of these rounds."""
-    visits: np.ndarray
-    """float64 [n]: expected visits of each node."""
-    examined: np.ndarray
-    """float64 [depths, N * E]: chance that a node with children is visited, by its depth, the
-    position, and the acceptance that it is entered with."""
+    def _of_families(self, columns: np.ndarray) -> np.ndarray:
+        """float64 [N, E F]: the sums over all children of a node of 1 child, of 2, ..., of F."""
+        wide = columns.reshape(len(columns), len(self.entered), -1)
+        if self.by_rank_alone:
+            sums = wide.cumsum(axis=-1)
+        else:
+            counts = range(1, Acceptance.ranks_in(wide.shape[-1]) + 1)
+            sums = np.stack([wide[..., family_columns(k)].sum(axis=-1) for k in counts], axis=-1)
+        return np.ascontiguousarray(sums.reshape(len(columns), -1))
 
 
 @dataclass(frozen=True)
@@ -250,14 +272,17 @@ class PromptMeans(_Columns):
 
         Raises PlannerError for more children than were measured.
         """
+        tokens, samples = float(self.reach(tree).sum()), self.samples(tree)
+        return Prediction(_tokens_interval(tokens, samples, self.num_prompts, tree), tree, self)
+
+    def reach(self, tree: Tree) -> np.ndarray:
+        """float64 [n]: expected visits of each node per step."""
         vector = self._mean(self.num_positions[None, :])[0]
-        reach = _reach(tree.parents, self._columns(tree, len(vector)), vector)
-        tokens, samples = float(reach.sum()), self.samples(tree)
-        return Prediction(
-            tokens_per_step=_tokens_interval(tokens, samples, self.num_prompts, tree),
-            reach=reach,
-            acceptance=self._of_all(vector),
-        )
+        return _reach(tree.parents, self._columns(tree, len(vector)), vector)
+
+    def acceptance_inside(self, tree: Tree) -> np.ndarray:
+        """float64 [k]: the mean over all positions."""
+        return self._of_all(self._mean(self.num_positions[None, :])[0])
 
     def samples(self, tree: Tree) -> np.ndarray:
         """float64 [2000]: products of each bootstrap sample's mean acceptance, as in `Traces`."""
@@ -330,66 +355,3 @@ def _reach(parents: np.ndarray, columns: np.ndarray, acceptance: np.ndarray) -> 
     for node in range(1, len(parents)):
         reach[node] = reach[parents[node]] * acceptance[columns[node]]
     return reach
-
-
-@njit(cache=True, nogil=True)
-def _fill_walk(texts, tree, walk):  # type: ignore[no-untyped-def]
-    """Renewal recursion over every prompt's text; fills the arrays of `walk`.
-
-    texts  the arrays of `Traces`
-    tree   parents, columns, the first node of each level and the end, which nodes have children
-    """
-    emitted, expected, entering, entered, starts = texts
-    parents, columns, levels, expands = tree
-    rounds, tokens, visits, examined = walk
-    depth, last = len(levels) - 2, len(examined) - 1
-    num_entered, num_columns = len(entered), emitted.shape[1] // len(entered)
-    mass = np.zeros((len(parents), num_entered))
-    for prompt in range(len(starts) - 1):
-        end = starts[prompt + 1]
-        begins = np.zeros(end - starts[prompt] + 1)
-        begins[0] = 1.0
-        for t in range(len(begins) - 1):
-            here = mass[0, -1] = begins[t]  # of all nodes of a level together
-            rounds[prompt] += here
-            tokens[prompt] += here
-            visits[0] += here
-            level, place = 0, starts[prompt] + t
-            while here > 0.0:
-                below = visited = 0.0
-                for node in range(levels[level], levels[level + 1]):
-                    if expands[node]:
-                        for e in range(num_entered):
-                            examined[min(level, last), place * num_entered + e] += mass[node, e]
-                if level < depth and place + 1 < end:
-                    for node in range(levels[level + 1], levels[level + 2]):
-                        visit = 0.0
-                        mass[node] = 0.0
-                        for e in range(num_entered):
-                            parent_mass = mass[parents[node], e]
-                            column = e * num_columns + columns[node]
-                            visit += parent_mass * expected[place, column]
-                            handed = parent_mass * emitted[place, column]
-                            below += handed
-                            if num_entered == 1:
-                                mass[node, 0] = handed
-                            elif handed > 0.0:
-                                _share_out(handed, entering[place, column], entered, mass[node])
-                        visits[node] += visit
-                        visited += visit
-                tokens[prompt] += visited
-                level, place = level + 1, place + 1
-                begins[place - starts[prompt]] += max(here - below, 0.0)
-                here = below
-
-
-@njit(cache=True, nogil=True)
-def _share_out(amount, acceptance, entered, mass):  # type: ignore[no-untyped-def]
-    """Add `amount` to `mass`, by the acceptances `entered` on either side of this one."""
-    upper = min(np.searchsorted(entered, acceptance), len(entered) - 1)
-    lower = max(upper - 1, 0)
-    share = 1.0
-    if acceptance < entered[upper] and upper > lower:
-        share = (acceptance - entered[lower]) / (entered[upper] - entered[lower])
-    mass[upper] += amount * share
-    mass[lower] += amount * (1.0 - share)

@@ -23,7 +23,7 @@ import numpy as np
 from ..documents.estimate import Estimate
 from ..documents.tree import Tree
 from ..estimates.bootstrap import interval
-from ..estimates.evidence import Evidence
+from ..estimates.evidence import Evidence, Prediction
 from ..estimates.intervals import around, product, relative
 from ..estimates.step_costs import StepCosts, speedup
 from ..plans.plan import Predicted, PredictedSteps
@@ -45,10 +45,8 @@ class Candidate:
     step_ms: Estimate
     autoregressive_ms: Estimate
     speedup: Estimate
-    acceptance: np.ndarray | None = None
-    """float64 [k]: by rank, as it holds inside this tree; None where trees grow."""
-    reach: np.ndarray | None = None
-    """float64 [n]: expected visits of each node per step; likewise."""
+    prediction: Prediction | None = None
+    """Its steps on the texts; None where trees grow."""
     played: Played | None = None
     """Its rounds on the recorded trees, where trees grow."""
 
@@ -90,13 +88,14 @@ class Candidate:
     @property
     def predicted(self) -> Predicted:
         """The prediction of a plan that drafts like this."""
+        inside = self.prediction
         return Predicted(
             tokens_per_step=self.tokens_per_step,
             step_ms=self.step_ms,
             autoregressive_ms=self.autoregressive_ms,
             speedup=self.speedup,
-            acceptance=None if self.acceptance is None else self.acceptance.tolist(),
-            reach=None if self.reach is None else self.reach.tolist(),
+            acceptance=None if inside is None else inside.acceptance.tolist(),
+            reach=None if inside is None else inside.reach.tolist(),
             steps=None if self.played is None else _steps(self.played),
         )
 
@@ -123,8 +122,7 @@ def grade(
         step_ms=step.estimate,
         autoregressive_ms=costs.autoregressive.estimate,
         speedup=gain,
-        acceptance=prediction.acceptance,
-        reach=prediction.reach,
+        prediction=prediction,
     )
 
 
@@ -187,6 +185,7 @@ def _steps(played: Played) -> PredictedSteps:
         draft_passes=played.passes_per_step,
         discard_rate=played.discard_rate,
         verification_rate=played.verification_rate,
+        cut_short=round(played.cut_short, 4),
     )
 
 

@@ -4,7 +4,6 @@ it was profiled, one of them is nearly the best."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import numpy as np
 
@@ -61,13 +60,12 @@ def _setting(candidate: Candidate) -> PlanSetting:
     )
 
 
-def _rates(setting: PlanSetting, drafting_ms: float, alone_ms: float) -> list[float]:
-    """Tokens per millisecond, wherever the table has to hold."""
+def _rates(setting: PlanSetting, drafting_ms: float, alone_ms: float) -> np.ndarray:
+    """float64 [combinations]: tokens per millisecond, wherever the table has to hold."""
     rest = setting.step_ms - drafting_ms - alone_ms
-    return [
-        setting.tokens_at(chance) / (alone_ms + slow * drafting_ms + dear * rest)
-        for slow, dear, chance in product(DRAFTS, NODES, CHANCES)
-    ]
+    slow, dear = drafting_ms * np.array(DRAFTS), rest * np.array(NODES)
+    tokens = np.array([setting.tokens_at(chance) for chance in CHANCES])
+    return (tokens / (alone_ms + slow[:, None, None] + dear[:, None])).ravel()
 
 
 def _drafting_ms(candidate: Candidate, costs: StepCosts) -> float:

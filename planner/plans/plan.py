@@ -33,6 +33,13 @@ class PredictedSteps(Part):
         ge=0, description="draft tokens verified and thrown away, per token emitted"
     )
     verification_rate: float = Field(ge=0, description="target passes per token emitted")
+    cut_short: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="share of the rounds played that would have drafted on where the recorded tree "
+        "ends, and were played as if nothing were worth it there",
+    )
 
     @property
     def mean_nodes(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -30,7 +31,7 @@ class TreeDrafting(PolicySettings):
             raise ValueError(f"a tree in level order ({error})") from None
         return parents
 
-    @property
+    @cached_property
     def tree(self) -> Tree:
         return Tree(self.parents)
 

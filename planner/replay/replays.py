@@ -186,7 +186,10 @@ class Played:
     def rate(self) -> float:
         """`tokens_per_ms` by which settings are compared: -inf for those that never draft, and for
         sizes or widths that were not timed."""
-        return self.tokens_per_ms if self.tally.root_passes.any() and self.is_timed else -np.inf
+        if not (self.tally.root_passes.any() and self.is_timed):
+            return -np.inf
+        ms = sum(float(each.often.sum(axis=0) @ each.ms) for each in self.spent)
+        return float(self.tally.tokens.sum() / ms)
 
     @property
     def discard_rate(self) -> float:
@@ -199,6 +202,11 @@ class Played:
     def verification_rate(self) -> float:
         """Target passes per token emitted: N_target / N (SpecDec++)."""
         return 1 / self.tokens_per_step
+
+    @property
+    def cut_short(self) -> float:
+        """Share of the rounds that would have drafted on where the recorded tree ends."""
+        return float(self.tally.unknown.sum() / self.tally.rounds.sum())
 
     @property
     def passes_per_step(self) -> float:

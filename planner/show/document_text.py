@@ -22,7 +22,7 @@ from .ranking_text import ranking
 from .report_text import show_report
 from .tables import Named, Shown, Table, printed, shares_table, table
 from .times_text import show_times
-from .words import engine_words, model_words, not_measured, summary
+from .words import engine_words, model_words, not_measured, summary, where_records_end
 
 Showable = AnyDocument | HeadCard | SpeculationProfile | Reports
 
@@ -90,6 +90,7 @@ def show_plan(plan: Plan) -> list[Shown]:
             f"{steps.draft_passes:.1f} draft passes on average",
             "rates": f"{steps.discard_rate:.2f} draft tokens discarded and "
             f"{steps.verification_rate:.2f} target passes per token",
+            "records": where_records_end(plan),
         }
         parts.append(Named(averages, 11))
         for what, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):

@@ -62,6 +62,23 @@ def drafting_words(plan: Plan) -> str:
     return f"{plan.words}, {plan.verifier}" if plan.speculates else plan.words
 
 
+CUT_SHORT = 0.1
+"""Share of the rounds played from which on it is said where the recorded trees end."""
+
+
+def where_records_end(plan: Plan) -> str:
+    """One line: how many of the rounds that the prediction is from met the end of their recorded
+    tree, and what to do; "" where few did."""
+    steps = plan.predicted.steps if plan.predicted else None
+    if steps is None or steps.cut_short <= CUT_SHORT:
+        return ""
+    return (
+        f"{percent(steps.cut_short)} of the rounds played would have drafted on where the recorded "
+        "trees end, so that the prediction is of smaller trees; profile again with a larger "
+        "--num-expanded, or plan with fewer --max-nodes"
+    )
+
+
 def certificate(gap: float) -> str:
     """The meaning of an optimality gap, in words."""
     if gap < 0.0005:

@@ -17,6 +17,9 @@ import numpy as np
 Array = Any
 """A numpy array or a torch tensor; indices come back as the same kind."""
 
+TINY = sys.float_info.min
+"""The smallest normal float64."""
+
 MAX_ELEMENTS = {"numpy": 1 << 15, "cpu": 1 << 16, "cuda": 1 << 22}
 """Rows are worked on in chunks of so many numbers: what a CPU's cache holds, or fills a GPU."""
 
@@ -24,6 +27,11 @@ MAX_ELEMENTS = {"numpy": 1 << 15, "cpu": 1 << 16, "cuda": 1 << 22}
 def namespace(array: Array) -> Any:
     """The module, numpy or torch, whose functions take `array`."""
     return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def on_host(array: Array) -> bool:
+    """Can compiled code read it?"""
+    return isinstance(array, np.ndarray) or array.device.type == "cpu"
 
 
 def at(array: Array, index: Array) -> Array:

@@ -7,19 +7,15 @@ R becomes norm((R - D)+).
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from ..documents.document import PlannerError
-from .namespace import Array, at, fill_at, namespace, places, replaced_at, uniforms
+from .namespace import TINY, Array, at, converted, fill_at, namespace, places, replaced_at, uniforms
 from .verifier import Random, Source, Verifier, source_of
 
 SWEEPS = 8
 """Most sweeps of look-ahead's water-filling.  The number is part of the method: decoding, profiles
 and planning must agree on it."""
-
-TINY = sys.float_info.min
-"""The smallest normal float64."""
 
 NO_NUMBERS = (
     "logits: got NaN or infinity from a model, expected numbers; load the models in bfloat16 or "
@@ -156,7 +152,8 @@ def rows_or_even(weights: Array, untried: Array) -> Array:
     total = weights.sum(-1, keepdims=True)
     if bool((total > 0).all()):
         return weights / total
-    even = untried / xp.clip(untried.sum(-1, keepdims=True), 1, None)
+    even = converted(untried, "float64")
+    even = even / xp.clip(even.sum(-1, keepdims=True), 1, None)
     return xp.where(total > 0, weights / _at_least_tiny(total), even)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .namespace import Array, fill_at, namespace, replaced_at
+from .namespace import Array, fill_at, namespace, on_host, replaced_at, uniforms
 from .rejection import Rejection, drawn, left_over, rows_or_even
+from .traced import Traced
 from .verifier import Rank
 
 
@@ -56,6 +57,20 @@ class RecursiveRejection(Rejection):
             residual, survival = left_over(lack, survival, entered)
             fill_at(untried, gone, False)
             draft = rows_or_even(replaced_at(draft, gone, 0.0), untried)
+
+    def traced(
+        self, entered: float, p: Array, q: Array, tokens: Array, num_ranks: int, rng: Any
+    ) -> Traced:
+        """Compiled on the host: the same paths of rejected tokens; see `Verifier.traced`."""
+        if not on_host(p):
+            return super().traced(entered, p, q, tokens, num_ranks, rng)
+        from .rrsw_traces import rrsw_traces
+
+        xp = namespace(p)
+        draws = [np.asarray(uniforms(p, rng)) for _ in range(num_ranks - 1)]
+        target, draft, text = np.asarray(p), np.asarray(q), np.asarray(tokens[:, 0])
+        found = rrsw_traces(entered, target, draft, text, draws)
+        return Traced(*map(xp.asarray, found))
 
     def rates(
         self, p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator

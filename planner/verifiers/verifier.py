@@ -17,6 +17,7 @@ import numpy as np
 
 from ..documents.document import PlannerError
 from .namespace import Array, namespace
+from .traced import Traced, traced_from
 
 Law = Literal["independent", "without replacement", "top", "hub"]
 """How the children of one node are drawn from q: independently; without replacement, evenly over
@@ -228,6 +229,18 @@ class Verifier:
         """`masses` at nodes that are entered with an acceptance, one of `self.entered`: of children
         whose subtrees accept, among all ends of a walk that comes by, `entered` in all."""
         return self.masses(p, q, num_ranks, rng)
+
+    def traced(
+        self, entered: float, p: Array, q: Array, tokens: Array, num_ranks: int, rng: Any
+    ) -> Traced:
+        """How often each child carries a text on at N nodes that are entered with an acceptance.
+
+        p, q    float64 [N, V]  arrays or tensors, rows summing to 1
+        tokens  int64 [N, 1]    the text's
+
+        Returns float64 arrays of the same kind.
+        """
+        return traced_from(self.masses_entered(entered, p, q, num_ranks, rng), p, tokens, entered)
 
     def rates(
         self, p: np.ndarray, q: np.ndarray, num_children: int, rng: np.random.Generator

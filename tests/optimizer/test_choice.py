@@ -252,7 +252,7 @@ def test_all_candidates_are_graded_alike_and_sorted():
     for c in candidates:
         assert c.tokens_per_step == evidence[c.verifier].predict(c.tree).tokens_per_step
         assert c.step_ms.value == costs.step_ms(c.tree)
-        assert c.reach.sum() == pytest.approx(c.tokens_per_step.value, rel=1e-9)
+        assert c.prediction.reach.sum() == pytest.approx(c.tokens_per_step.value, rel=1e-9)
 
 
 def test_plan_says_what_it_was_made_from():

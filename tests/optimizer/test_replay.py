@@ -167,6 +167,17 @@ def test_a_fixed_tree_emits_its_part_of_the_path(parents):
         assert tally.tokens[text] == end - texts[text, 0]
 
 
+@pytest.mark.parametrize("name", ["greedy, deep", "threshold", "probability"])
+def test_rounds_that_meet_the_end_of_their_tree_are_known(name):
+    """A round is cut short where a node is expanded of which the record has no row."""
+    replays, drafting = made_up(6, num_expanded=4), DRAFTINGS[name]
+    played = Played(replays.play(drafting), step_costs(made()))
+    tally = play(replays.recorded, lambda: drafting.policy(deterministic=False))
+    assert 0 < played.cut_short == tally.unknown.sum() / tally.rounds.sum() <= 1
+    small = replays.play(GreedyDrafting(num_nodes=2, max_depth=1, max_children=4))
+    assert Played(small, step_costs(made())).cut_short == 0  # only roots are expanded
+
+
 def test_a_mean_step_is_the_mean_over_the_rounds():
     profile = factory.profile(
         [factory.positional([[0.5]])],

@@ -7,7 +7,8 @@ import torch
 from planner.documents.profile import Acceptance, family_columns
 from planner.verifiers import VERIFIERS
 from planner.verifiers.namespace import MAX_ELEMENTS
-from profiler.acceptance import Traced, traced
+from planner.verifiers.traced import Traced, traced_from
+from profiler.acceptance import traced
 from runtime.randomness import TorchSource
 from tests.runtime.exact_source import law
 from tests.verifiers.distributions import FLAVOURS, random_pair
@@ -148,6 +149,27 @@ def test_some_ranks_have_no_noise(verifier, exact_ranks, flavour):
     emitted = torch.full((50,), int(p.argmax()))
     traces = traced_alone(verifier, rows, emitted, exact_ranks, torch.Generator())
     np.testing.assert_allclose(traces.expected[:, : len(exact)], np.tile(exact, (50, 1)), atol=2e-6)
+
+
+@pytest.mark.parametrize("entered", [0.01, 0.4, 1.0])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_compiled_traces_are_those_of_the_masses(flavour, entered):
+    """The same random numbers reject the same tokens: equal but for rounding, until no token is
+    left, over vocabularies of less and of more than one block."""
+    verifier, rng = VERIFIERS["traversal"], np.random.default_rng(0)
+    for size in (5, 63, 130):
+        p, q = (torch.tensor(np.array(rows)) for rows in zip(
+            *(random_pair(rng, size, flavour) for _ in range(40)), strict=True
+        ))  # fmt: skip
+        tokens = torch.tensor(rng.integers(size, size=(40, 1)))
+        ranks = min(size, 9)
+        ours, twins = (torch.Generator().manual_seed(size) for _ in range(2))
+        masses = verifier.masses_entered(entered, p, q, ranks, twins)
+        slow = traced_from(masses, p, tokens, entered)
+        for one, other in zip(
+            verifier.traced(entered, p, q, tokens, ranks, ours), slow, strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
