@@ -1,4 +1,4 @@
-"""Which draft?  A model, the text's own n-grams, and both, each with its own plan, in turns.
+"""A draft model, the text's own n-grams, and both: plans with each, decoded in turns.
 
     python -m benchmarks.drafts [--pair distilled] [--shape 25M] [-o FILE] [--page FILE]
 
@@ -10,7 +10,7 @@ first 24), and as many of prose, are decoded in turns by the plans and without a
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -23,6 +23,8 @@ from tqdm import tqdm
 from planner import Profile
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
+from planner.plans.report import Continuation
+from planner.policies import TreeDrafting
 from profiler import Pair, Settings, measure_profile
 from runtime import Decoder, LookupBeside, LookupModel
 from runtime.decode import prompt_seed
@@ -76,54 +78,64 @@ def profiled(pair: Pair, path: Path) -> Profile:
     return Profile.load(path)
 
 
-def measured(
-    contest: tuple[str, str, float], text: str, folder: Path, arguments: Namespace
-) -> list[DraftRow]:
-    """A row for each draft."""
-    pair, shape, temperature = contest
-    prompts = load_prompts("evaluation", FIRST + arguments.num_prompts)[FIRST:]
-    if text == "prose":
-        prompts = prose(pair_paths()[0] / "tokenizer.json", len(prompts), len(prompts[0]))
-    plans, decoders = {}, {}
-    for name in DRAFTS:
-        models = Pair(target_of(shape), draft_named(name, pair, shape))
-        profile = profiled(models, folder / f"profile-{pair}-{shape or 'as-it-is'}-{name}.json")
-        plans[name] = solve(profile, temperature=temperature)
-        decoders[name] = Decoder.from_plan(plans[name], models.target, models.draft)
-    alone = plans["model"].model_copy(
-        update={"drafting": {"kind": "tree", "parents": [-1]}, "predicted": None}
-    )
-    alone = type(alone).model_validate(alone.model_dump())
-    decoders["none"] = Decoder.from_plan(alone, target_of(shape))
-    spent: dict[str, list[float]] = {name: [] for name in decoders}
-    steps = dict.fromkeys(decoders, 0)
+def prompts_of(text: str, count: int) -> list[list[int]]:
+    """Prompts of one of `TEXTS`."""
+    code = load_prompts("evaluation", FIRST + count)[FIRST:]
+    if text == "code":
+        return code
+    return prose(pair_paths()[0] / "tokenizer.json", count, len(code[0]))
+
+
+def carried_out(
+    decoders: Mapping[str, Decoder], prompts: Sequence[Sequence[int]], num_tokens: int
+) -> dict[str, list[Continuation]]:
+    """The continuations that every decoder made of every prompt, in turns."""
+    found: dict[str, list[Continuation]] = {name: [] for name in decoders}
     rng = np.random.default_rng(0)
     for each in decoders.values():
         each.generate(prompts[0], max_new_tokens=8)
     for number, prompt in enumerate(tqdm(prompts, leave=False)):
         for name in rng.permutation(list(decoders)):
             made = decoders[name].generate(
-                prompt, max_new_tokens=arguments.num_tokens, seed=prompt_seed(0, number),
-                stop_tokens=[],
-            ).report.continuations[0]  # fmt: skip
-            spent[name].append(made.decode_ms)
-            steps[name] += len(made.tokens_by_step)
-    plain, total = np.array(spent["none"]), arguments.num_tokens * len(prompts)
-    rows = []
+                prompt, max_new_tokens=num_tokens, seed=prompt_seed(0, number), stop_tokens=[]
+            )
+            found[name] += made.report.continuations
+    return found
+
+
+def measured(
+    contest: tuple[str, str, float], text: str, folder: Path, arguments: Namespace
+) -> list[DraftRow]:
+    """A row for each draft."""
+    pair, shape, temperature = contest
+    target, stem = target_of(shape), f"profile-{pair}-{shape or 'as-it-is'}"
+    plans, decoders = {}, {}
     for name in DRAFTS:
-        own, promise = np.array(spent[name]), plans[name].predicted
-        assert promise is not None
-        value = float(plain.sum() / own.sum())
-        factor = float(np.exp(1.96 * log_error(plain / plain.sum() - own / own.sum())))
+        draft = draft_named(name, pair, shape)
+        profile = profiled(Pair(target, draft), folder / f"{stem}-{name}.json")
+        plans[name] = solve(profile, temperature=temperature)
+        decoders[name] = Decoder.from_plan(plans[name], target, draft)
+    none = {"drafting": TreeDrafting(parents=[-1]), "predicted": None}
+    decoders["none"] = Decoder.from_plan(plans["model"].model_copy(update=none), target)
+    prompts = prompts_of(text, arguments.num_prompts)
+    found = carried_out(decoders, prompts, arguments.num_tokens)
+    spent = {name: np.array([each.decode_ms for each in made]) for name, made in found.items()}
+    plain, rows = spent["none"], []
+    for name, plan in plans.items():
+        assert plan.predicted is not None
+        value = float(plain.sum() / spent[name].sum())
+        off = log_error(plain / plain.sum() - spent[name] / spent[name].sum())
+        factor = float(np.exp(1.96 * off))
+        steps = sum(len(each.tokens_by_step) for each in found[name])
         rows.append(
             DraftRow(
                 *contest,
                 text=text,
                 draft=name,
-                plan=f"{plans[name].drafting.words()}, {plans[name].verifier}",
-                promised_tokens=promise.tokens_per_step.value,
-                tokens=total / steps[name],
-                promised_speedup=promise.speedup.value,
+                plan=f"{plan.drafting.words()}, {plan.verifier}",
+                promised_tokens=plan.predicted.tokens_per_step.value,
+                tokens=arguments.num_tokens * len(prompts) / steps,
+                promised_speedup=plan.predicted.speedup.value,
                 speedup=[value, value / factor, value * factor],
             )
         )

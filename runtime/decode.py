@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -44,6 +44,11 @@ class Decoder:
     score  the trained head that the plan stops by, if it does
     timed  wait for a GPU at the end of each phase, so that a report's phases are right
     loop   chooses every step's setting from the plan's table; None: the plan to the letter
+    to_text   the tokenizer's decoding, which finds strings that end a text
+    logprobs  note the logarithm of every token's probability, in the target's distribution as it is
+              sampled from
+
+        decoder = replace(Decoder.from_plan(plan, target, draft), logprobs=True)
     """
 
     plan: Plan
@@ -52,6 +57,8 @@ class Decoder:
     score: Score | None = field(default=None, kw_only=True)
     timed: bool = field(default=True, kw_only=True)
     loop: ClosedLoop | None = field(default=None, kw_only=True)
+    to_text: Callable[[list[int]], str] | None = field(default=None, kw_only=True)
+    logprobs: bool = field(default=False, kw_only=True)
 
     @classmethod
     def from_plan(
@@ -120,8 +127,6 @@ class Decoder:
         seed: int = 0,
         stop_tokens: Sequence[int] | None = None,
         stop_strings: Sequence[str] = (),
-        to_text: Callable[[list[int]], str] | None = None,
-        logprobs: bool = False,
         on_tokens: Callable[[list[int]], None] | None = None,
     ) -> Generation:
         """Continue one prompt.
@@ -130,9 +135,6 @@ class Decoder:
         seed         the same seed gives the same tokens
         stop_tokens  any of these ends the text; default the target's own end-of-text tokens
         stop_strings  likewise; the token that completes one is the text's last
-        to_text      the tokenizer's decoding, which finds the strings
-        logprobs     note the logarithm of every token's probability, in the target's distribution
-                     as it is sampled from
         on_tokens    called with the new tokens of every step: a streamer's `put`, if they are made
                      a tensor
 
@@ -140,8 +142,8 @@ class Decoder:
         tokens and strings that are none, a text longer than the models' positions,
         max_new_tokens < 1.
         """
-        ending = self._ending(stop_tokens, stop_strings, to_text)
-        run, steps = self._start(input_ids, max_new_tokens, seed, ending, logprobs=logprobs)
+        ending = self._ending(stop_tokens, stop_strings)
+        run, steps = self._start(input_ids, max_new_tokens, seed, ending)
         for tokens in steps:
             if on_tokens is not None:
                 on_tokens(tokens)
@@ -156,39 +158,27 @@ class Decoder:
         seed: int = 0,
         stop_tokens: Sequence[int] | None = None,
         stop_strings: Sequence[str] = (),
-        to_text: Callable[[list[int]], str] | None = None,
     ) -> Iterator[list[int]]:
         """The same continuation as `generate`'s, step by step; whoever takes no further step has
         cancelled it.  Checks its arguments at once."""
-        ending = self._ending(stop_tokens, stop_strings, to_text)
+        ending = self._ending(stop_tokens, stop_strings)
         return self._start(input_ids, max_new_tokens, seed, ending)[1]
 
-    def _ending(
-        self,
-        stop_tokens: Sequence[int] | None,
-        stop_strings: Sequence[str],
-        to_text: Callable[[list[int]], str] | None,
-    ) -> Ending:
+    def _ending(self, stop_tokens: Sequence[int] | None, stop_strings: Sequence[str]) -> Ending:
         own = self.target.stop_tokens if stop_tokens is None else stop_tokens
-        return checked_ending(own, stop_strings, to_text)
+        return checked_ending(own, stop_strings, self.to_text)
 
     def _start(
-        self,
-        input_ids: Sequence[int] | Tensor,
-        max_new_tokens: int,
-        seed: int,
-        ending: Ending,
-        *,
-        logprobs: bool = False,
+        self, input_ids: Sequence[int] | Tensor, max_new_tokens: int, seed: int, ending: Ending
     ) -> tuple[Run, Iterator[list[int]]]:
         """One prompt under way: what is recorded of it, and its steps' new tokens."""
         prompt = self._checked(input_ids, max_new_tokens)
         rng = seeded_source(seed, self.target.device)
         run = Run(num_prompt_tokens=len(prompt))
-        return run, self._steps(run, prompt, max_new_tokens, ending, rng, logprobs)
+        return run, self._steps(run, prompt, max_new_tokens, ending, rng)
 
     def _steps(
-        self, run: Run, prompt: list[int], limit: int, ending: Ending, rng: Source, logprobs: bool
+        self, run: Run, prompt: list[int], limit: int, ending: Ending, rng: Source
     ) -> Iterator[list[int]]:
         """Step until what ends the text or the limit."""
         settings = [] if self.loop is None else self.plan.settings
@@ -202,7 +192,7 @@ class Decoder:
             capacity=len(prompt) + limit + max(each.num_nodes for each in policies),
             score=self.score,
             timed=self.timed,
-            logprobs=logprobs,
+            logprobs=self.logprobs,
         )
         run.prefill_ms = session.prefill(prompt)
         ended = False
@@ -278,7 +268,7 @@ def decode_prompts(
             checked.append(decoder._checked(prompt, max_new_tokens))
         except PlannerError as error:
             raise PlannerError(f"prompts[{index}]: {error}") from None
-    ending = decoder._ending(stop_tokens, stop_strings, to_text)
+    ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:
         few = min(WARM_UP_TOKENS, max_new_tokens)

@@ -1,4 +1,4 @@
-"""What ends a text: a token, or a string that has come out."""
+"""The end of a text: at a token, or at a string that has come out."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def checked_ending(
     stop_strings: Sequence[str],
     to_text: Callable[[list[int]], str] | None,
 ) -> Ending:
-    """What ends the text.  Raises PlannerError for anything but lists of tokens and of strings
+    """The end of the text.  Raises PlannerError for anything but lists of tokens and of strings
     that are not empty, and for strings without the tokenizer's decoding."""
     tokens = checked_stop_tokens(stop_tokens)
     whole = not isinstance(stop_strings, str) and isinstance(stop_strings, Sequence)
@@ -81,7 +81,7 @@ def checked_ending(
         )
     if stop_strings and to_text is None:
         raise PlannerError(
-            "stop_strings: got some without to_text; pass the tokenizer's decode as to_text"
+            "stop_strings: got some without to_text; give the decoder the tokenizer's decode"
         )
     return Ending(tokens, tuple(stop_strings), to_text)
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from benchmarks import (
     decoding,
+    drafts,
     engines,
     following,
     growing,
@@ -31,6 +32,7 @@ from planner.policies import ThresholdDrafting, TreeDrafting
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
 TABLES = {
+    ("drafts", "drafts.md"): (drafts.DraftRow, drafts.table),
     ("engines", "engines.md"): (engines.EngineRow, engines.table),
     ("following", "moved.md"): (following.FollowingRow, following.table),
     ("growing", "growing.md"): (growing_table.GrowingRow, growing_table.table),

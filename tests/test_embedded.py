@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 import runtime.embedded
 from planner import PlannerError
+from planner.cli.models import NamedPair
 from runtime.embedded import PAIRS, load_pair, load_prompts, load_tokenizer, pair_paths
 from runtime.embedded.shape import Shape
 from runtime.embedded.training import corpus
@@ -312,3 +313,11 @@ def test_the_recipe_runs_end_to_end_and_again(tmp_path):
         assert model.config.vocab_size == len(tokenizer)
         assert model.dtype == torch.float16
         assert cross_entropy(model.float(), prompts["profile"]) < np.log(2048)
+
+
+def test_as_many_embedded_prompts_as_are_asked_for():
+    pair = NamedPair("embedded/target", "embedded/draft", "cpu", None, "sdpa", None)
+    counts = [len(pair.prompts("embedded/evaluation", limit)) for limit in (None, 3, 100)]
+    assert counts == [64, 3, 100]
+    with pytest.raises(PlannerError, match="got a count of 1000 prompts, expected 1 to 256"):
+        pair.prompts("embedded/evaluation", 1000)

@@ -55,13 +55,13 @@ def conditional(marginal: list[float]) -> list[float]:
 def conditions(task: Task, verifier: str) -> dict[str, str | float | None]:
     """The circumstances under which the acceptance was measured, as far as they are known."""
     origin, sampling = task.plan.made_from, task.plan.sampling
-    return {
+    found: dict[str, str | float | None] = {
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
         "verifier": verifier,
         "target": origin.target.name if origin else None,
         "draft": task.draft or (origin.draft.name if origin else None),
         "profile_sha256": origin.profile_sha256 if origin else None,
     }
+    return found | ({"min_p": sampling.min_p} if sampling.min_p else {})

@@ -147,13 +147,13 @@ def report_figure(report: Report) -> Figure:
         return followed_figure(report)
     if report.plan.predicted is None:
         return reports_figure({report.target.name: report})
-    rows = [["weighed", "outcome"], *([["weighed", "steps"]] if report.ms_by_step else [])]
-    figure = Figure(figsize=(11, 2.2 + 1.4 * len(rows)), layout="constrained")
-    drawn = figure.subplot_mosaic(rows, width_ratios=(1.2, 1))
-    draw_speed(drawn["weighed"], report.plan, measured=speeds(report))
-    draw_outcome(drawn["outcome"], report)
-    if "steps" in drawn:
-        draw_step_times(drawn["steps"], report)
+    rows = 2 if report.ms_by_step else 1
+    figure = Figure(figsize=(11, 2.2 + 1.4 * rows), layout="constrained")
+    grid = figure.add_gridspec(rows, 2, width_ratios=(1.2, 1))
+    draw_speed(figure.add_subplot(grid[:, 0]), report.plan, measured=speeds(report))
+    draw_outcome(figure.add_subplot(grid[0, 1]), report)
+    if report.ms_by_step:
+        draw_step_times(figure.add_subplot(grid[1, 1]), report)
     return plain(figure)
 
 

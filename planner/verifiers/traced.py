@@ -34,7 +34,7 @@ class Traced(NamedTuple):
 
 
 def traced_from(ranks: Iterable[Rank], p: Array, tokens: Array, entered: float) -> Traced:
-    """What the masses of all ranks say of the tokens that came out.
+    """The word of all ranks' masses on the tokens that came out.
 
     p        float64 [N, V]
     tokens   int64 [N, 1]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from planner import Plan, PlannerError, Profile, Report, load
+from planner import Plan, Profile, Report, load
 from planner.cli import COMMANDS, main
-from planner.cli.models import NamedPair, pair_names
+from planner.cli.models import pair_names
 from planner.documents.origin import ModelInfo
 from planner.plans.plan import MadeFrom
 
@@ -148,14 +148,6 @@ def test_prompts_from_files(made, tmp_path):
         )  # fmt: skip
         assert result.exit_code == 0, result.output
         assert len(load(tmp_path / "r.json").continuations) == 2
-
-
-def test_as_many_embedded_prompts_as_are_asked_for():
-    pair = NamedPair("embedded/target", "embedded/draft", "cpu", None, "sdpa", None)
-    counts = [len(pair.prompts("embedded/evaluation", limit)) for limit in (None, 3, 100)]
-    assert counts == [64, 3, 100]
-    with pytest.raises(PlannerError, match="got a count of 1000 prompts, expected 1 to 256"):
-        pair.prompts("embedded/evaluation", 1000)
 
 
 @pytest.mark.parametrize(

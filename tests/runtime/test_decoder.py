@@ -19,7 +19,6 @@ from runtime import (
     HuggingFaceModel,
     TableModel,
     decode_prompts,
-    distribution,
     load_model,
     load_tokenizer,
 )
@@ -92,34 +91,6 @@ def test_text_ends_at_the_first_stop_token_included(parents):
     got = decoder.generate(PROMPT, max_new_tokens=30, stop_tokens=[stop, VOCABULARY + 5])
     assert got.tokens == expected
     assert sum(got.report.continuations[0].tokens_by_step) == len(expected)
-
-
-def test_text_ends_with_the_token_that_completes_a_stop_string():
-    decoder = Decoder.from_plan(plan(TREES["tree"]), *models())
-    whole = decoder.generate(PROMPT, max_new_tokens=30).tokens
-    read = {"to_text": lambda tokens: "".join(f"<{token}>" for token in tokens)}
-    stop = f"{whole[12]}><{whole[13]}"
-    got = decoder.generate(PROMPT, max_new_tokens=30, stop_strings=[stop], **read).tokens
-    text = read["to_text"](whole)
-    assert read["to_text"](got) == text[: text.index(stop) + len(stop)] + ">"
-    streamed = decoder.stream(PROMPT, max_new_tokens=30, stop_strings=[stop], **read)
-    assert list(chain.from_iterable(streamed)) == got
-
-
-@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.8, "min_p": 0.05}])
-@pytest.mark.parametrize("verifier", ["rrsw", "traversal"])
-def test_logprobs_are_those_of_the_target_that_reads_the_text(verifier, sampling):
-    target = small_model("llama")
-    found = Sampling(**sampling)
-    asked = plan(TREES["tree"], verifier=verifier).model_copy(update={"sampling": found})
-    got = Decoder.from_plan(asked, target, target).generate(
-        PROMPT, max_new_tokens=30, seed=3, logprobs=True
-    )
-    with torch.inference_mode():
-        logits = target(torch.tensor([[*PROMPT, *got.tokens]])).logits[0, len(PROMPT) - 1 : -1]
-    own = distribution(logits, found)[torch.arange(30), torch.tensor(got.tokens)].log()
-    assert got.logprobs == pytest.approx(own.tolist(), abs=1e-4)
-    assert len(got.report.continuations[0].tokens_by_step) < 30
 
 
 def test_stop_tokens_are_the_targets_own_unless_given():

@@ -1,13 +1,24 @@
-"""A text ends where a reader of all of it finds the first stop token or the first stop string."""
+"""A text ends where a reader of all of it finds the first stop token or the first stop string; its
+log probabilities are the target's own."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import chain
+
 import numpy as np
 import pytest
+import torch
 
 from planner import PlannerError
+from planner.documents.sampling import Sampling
+from runtime import Decoder, distribution
 from runtime.ending import Ending
 from runtime.inputs import checked_ending
+from tests.runtime.small_models import plan, small_model
+
+TREE = [-1, 0, 0, 0, 1, 1, 2, 4, 4, 7]
+PROMPT = [11, 42, 7, 3, 19]
 
 WORDS = [b"a", b"b", b" ", b"ab", b"ba", b"a b", "é".encode()[:1], "é".encode()[1:]]
 STRINGS = ("bab", " é", "aaa", "a b a")
@@ -50,9 +61,36 @@ def test_step_by_step_as_by_reading_all(strings, stop):
         ("end", "got 'end', expected a list of strings"),
         ([""], "expected a list of strings that are not empty"),
         ([3], "expected a list of strings"),
-        (["end"], "pass the tokenizer's decode as to_text"),
+        (["end"], "give the decoder the tokenizer's decode"),
     ],
 )
 def test_stop_strings_that_are_none(strings, words):
     with pytest.raises(PlannerError, match=words):
         checked_ending([], strings, None)
+
+
+def test_text_ends_with_the_token_that_completes_a_stop_string():
+    decoder = Decoder.from_plan(plan(TREE), small_model("llama"), small_model("llama", seed=1))
+    whole = decoder.generate(PROMPT, max_new_tokens=30).tokens
+    decoder = replace(decoder, to_text=lambda tokens: "".join(f"<{token}>" for token in tokens))
+    stop = f"{whole[12]}><{whole[13]}"
+    got = decoder.generate(PROMPT, max_new_tokens=30, stop_strings=[stop]).tokens
+    text = decoder.to_text(whole)
+    assert decoder.to_text(got) == text[: text.index(stop) + len(stop)] + ">"
+    streamed = decoder.stream(PROMPT, max_new_tokens=30, stop_strings=[stop])
+    assert list(chain.from_iterable(streamed)) == got
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.8, "min_p": 0.05}])
+@pytest.mark.parametrize("verifier", ["rrsw", "traversal"])
+def test_logprobs_are_those_of_the_target_that_reads_the_text(verifier, sampling):
+    target = small_model("llama")
+    found = Sampling(**sampling)
+    asked = plan(TREE, verifier=verifier).model_copy(update={"sampling": found})
+    decoder = replace(Decoder.from_plan(asked, target, target), logprobs=True)
+    got = decoder.generate(PROMPT, max_new_tokens=30, seed=3)
+    with torch.inference_mode():
+        logits = target(torch.tensor([[*PROMPT, *got.tokens]])).logits[0, len(PROMPT) - 1 : -1]
+    own = distribution(logits, found)[torch.arange(30), torch.tensor(got.tokens)].log()
+    assert got.logprobs == pytest.approx(own.tolist(), abs=1e-4)
+    assert len(got.report.continuations[0].tokens_by_step) < 30
