@@ -50,9 +50,9 @@ class DraftRow(ContestRow):
     draft: str
     plan: str
     promised_tokens: float
-    """On texts like the profile's, which is code."""
+    """Tokens of a step on texts like the profile's, which is code."""
     tokens: float
-    """Of a step."""
+    """Tokens of a step."""
     promised_speedup: float
     speedup: list[float]
 

@@ -1,7 +1,8 @@
 """Times of an engine, as pieces of a profile: its own passes, and the steps that it really takes.
 
 A chain of k tokens is decoded in turns with no chain at all, on the same prompts.  So the step's
-time is known as a multiple of the target alone, whatever the machine does meanwhile.
+time is known as a multiple of the target alone, which bears most of what the machine does
+meanwhile.
 """
 
 from __future__ import annotations

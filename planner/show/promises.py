@@ -33,7 +33,7 @@ class Promise:
 
     @property
     def off(self) -> float:
-        """How far off it was, up or down, on the logarithmic scale."""
+        """The distance between promise and measurement, up or down, on the logarithmic scale."""
         return abs(log(self.measured.value / self.predicted.value))
 
 
@@ -86,7 +86,7 @@ def show_reports(reports: Reports) -> list[Shown]:
 
 
 def kept_words(found: list[Promise]) -> str:
-    """How many of these are kept."""
+    """The number of these that are kept."""
     return f"{sum(each.is_kept for each in found)} of {len(found)} as predicted"
 
 

@@ -1,4 +1,4 @@
-"""How long did steps take?  The times of a run, one by one."""
+"""The times of a run's steps, one by one."""
 
 from __future__ import annotations
 
