@@ -2,16 +2,15 @@
 
     python -m benchmarks.coverage --pair distilled [--shape NAME ...] [-o FILE] [--page FILE]
 
-A profile is taken under each of a few loads (`moved`), some of them twice, by models loaded anew;
-its plans at two temperatures decode under the same load, in turns with plain decoding, prompts of
-files that were not profiled: one half of them at once, the other when all other profiles have been
-taken.  Counted is how often the promised 95 % interval holds the measured value itself, and how
-often it does once the measurement's own error is allowed for.
+Prompts come in four groups to profile and four to decode, of other files.  A profile of one group
+is taken under each of a few loads (`moved`), by models loaded anew; its plans at two temperatures
+decode every group under the same load, in turns with plain decoding: two at once, two when all
+other profiles have been taken.  Counted is how often the promised 95 % interval holds the measured
+value itself; and how often it does once the measurement's own error is allowed for as well.
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +34,9 @@ from .moved import CONDITIONS, TEMPERATURES, beside, profiled
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 LOADS = ("nothing", "nothing", "one core busy", "memory busy", "nothing")
-"""Conditions of `moved`, one for each profile."""
+"""Conditions of `moved`, one for each profile; the fifth's prompts are the first's."""
+NUM_PROMPTS, GROUPS = 256, 4
+"""Of profiling prompts, and of evaluation prompts: all that there are."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class CoverageRow(ContestRow):
 
     load: str
     profile: int
-    half: int
-    """Of the evaluation prompts: 0 is decoded at once, 1 at last."""
+    group: int
+    """Of the evaluation prompts."""
     plan: str
     promised_tokens: list[float]
     tokens: list[float]
@@ -70,24 +71,28 @@ def three(estimate: Estimate) -> list[float]:
     return [estimate.value, estimate.low, estimate.high]
 
 
+def group_of(name: str, number: int) -> list[list[int]]:
+    """The group of that number, cyclically, of the embedded prompts of that name."""
+    return load_prompts(name, NUM_PROMPTS)[number % GROUPS :: GROUPS]
+
+
 def measured(
-    contest: tuple[str, str, float], number: int, half: int, plan: Plan, arguments: Namespace
+    contest: tuple[str, str, float], number: int, group: int, plan: Plan, num_tokens: int
 ) -> list[CoverageRow]:
     """One row: the plan, decoded under the load of profile `number`."""
     assert plan.predicted is not None
-    prompts = load_prompts("evaluation", 2 * arguments.num_prompts)[half::2]
     pair, load = Pair(target_of(contest[1]), draft_of(contest[0])), LOADS[number]
     with beside(CONDITIONS[load].beside):
         report = decode_prompts(
-            plan, pair.target, pair.draft, prompts,
-            max_new_tokens=arguments.num_tokens, seed=number, stop_tokens=[], baseline=True,
+            plan, pair.target, pair.draft, group_of("evaluation", group),
+            max_new_tokens=num_tokens, seed=number, stop_tokens=[], baseline=True,
         )  # fmt: skip
     assert report.baseline is not None
     row = CoverageRow(
         *contest,
         load=load,
         profile=number,
-        half=half,
+        group=group % GROUPS,
         plan=f"{plan.drafting.words()}, {plan.verifier}",
         promised_tokens=three(plan.predicted.tokens_per_step),
         tokens=tokens_per_step(report),
@@ -135,31 +140,29 @@ def table(rows: Sequence[CoverageRow]) -> str:
 
 
 def main() -> None:
-    counts = {
-        "num-prompts": (48, "prompts of either half"),
-        "num-tokens": (64, "tokens of every continuation"),
-    }
-    parser = parser_of(__doc__ or "", counts)
+    parser = parser_of(__doc__ or "", {"num-tokens": (64, "tokens of every continuation")})
     add_contests(parser)
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
     with folder_beside(arguments.output, keep=True) as folder:
-        for half, number, pair, shape in product((0, 1), range(len(LOADS)), pairs, shapes):
+        for late, number, pair, shape in product((False, True), range(len(LOADS)), pairs, shapes):
             stem = f"{pair}-{shape or 'as-it-is'}-{number}"
             for each in (target_of, draft_of):
                 each.cache_clear()  # memory comes to lie anew
             with beside(CONDITIONS[LOADS[number]].beside):
                 profile = profiled(
-                    Pair(target_of(shape), draft_of(pair)), folder / f"profile-{stem}.json"
+                    Pair(target_of(shape), draft_of(pair)),
+                    folder / f"profile-{stem}.json",
+                    group_of("profile", number),
                 )
-            for temperature in TEMPERATURES:
+            first = number + GROUPS // 2 * late
+            for temperature, group in product(TEMPERATURES, range(first, first + GROUPS // 2)):
                 plan = planned(profile, temperature, folder / f"plan-{stem}-{temperature:g}.json")
                 if not plan.speculates:  # it promises nothing
                     continue
-                measure = partial(
-                    measured, (pair, shape, temperature), number, half, plan, arguments
-                )
-                place = folder / f"row-{stem}-{temperature:g}-{half}.json"
+                contest = pair, shape, temperature
+                measure = partial(measured, contest, number, group, plan, arguments.num_tokens)
+                place = folder / f"row-{stem}-{temperature:g}-{group % GROUPS}.json"
                 kept(place, list[CoverageRow], measure)
                 rows = kept_rows(folder, list[CoverageRow])
                 publish(rows, table(rows), "coverage", arguments.output, arguments.page)

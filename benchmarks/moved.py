@@ -161,7 +161,7 @@ def measured(
     """
     pair = Pair(target_of(contest[1]), draft_of(contest[0]))
     with beside(CONDITIONS[name].profiled):
-        facts = profiled(pair, profile)
+        facts = profiled(pair, profile, load_prompts("profile"))
     plan = solve(facts, temperature=contest[2])
     condition, num_tokens = CONDITIONS[name], arguments.num_tokens
     prompts = prompts_for(condition, arguments.num_prompts)
@@ -258,11 +258,10 @@ def all_rows(folder: Path) -> list[MovedRow]:
     )  # fmt: skip
 
 
-def profiled(pair: Pair, path: Path) -> Profile:
+def profiled(pair: Pair, path: Path, prompts: Sequence[Sequence[int]]) -> Profile:
     """The profile at `path`, measured now if it is not there."""
     if not path.exists():
         samplings = tuple(Sampling(temperature=each) for each in TEMPERATURES)
-        prompts = load_prompts("profile")
         measure_profile(pair, prompts, Settings(samplings=samplings), output=path).save(path)
     return Profile.load(path)
 

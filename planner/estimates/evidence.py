@@ -28,8 +28,7 @@ from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile, family_columns
 from ..documents.tree import Tree
 from ..verifiers import VERIFIERS
-from .bootstrap import differ, interval, ratio_samples, resamples
-from .intervals import around
+from .bootstrap import differ, foreseen, ratio_samples, resamples
 from .law import AcceptanceLaw
 from .renewal import Families, Passage, TextTables, fill_passage
 
@@ -57,7 +56,7 @@ class Prediction:
     it is asked for: of most trees nobody asks."""
 
     tokens_per_step: Estimate
-    """Bonus token included; 95 % interval over prompts."""
+    """Bonus token included; the 95 % interval is that of as many other prompts (`foreseen`)."""
     tree: Tree
     evidence: Evidence
 
@@ -343,7 +342,7 @@ def _check_ranks(tree: Tree, num_ranks: int, holder_has: str) -> None:
 def _tokens_interval(value: float, samples: np.ndarray, num_prompts: int, tree: Tree) -> Estimate:
     """A step emits at least one token and at most one per level, root included."""
     most = max(value, float(tree.depth + 1))
-    return around(value, *interval(samples, num_prompts, least=min(value, 1.0), most=most))
+    return foreseen(value, samples, num_prompts, least=min(value, 1.0), most=most)
 
 
 def _reach(parents: np.ndarray, columns: np.ndarray, acceptance: np.ndarray) -> np.ndarray:

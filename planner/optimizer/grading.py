@@ -22,9 +22,9 @@ import numpy as np
 
 from ..documents.estimate import Estimate
 from ..documents.tree import Tree
-from ..estimates.bootstrap import interval
+from ..estimates.bootstrap import foreseen
 from ..estimates.evidence import Evidence, Prediction
-from ..estimates.intervals import around, product, relative
+from ..estimates.intervals import product, relative
 from ..estimates.step_costs import StepCosts, speedup
 from ..plans.plan import Predicted, PredictedSteps
 from ..policies import Drafting, TreeDrafting
@@ -149,8 +149,7 @@ def grade_grown(
     most, num_texts = float(drafting.most_nodes), replays.num_texts
 
     def sampled(number: float, samples: np.ndarray) -> Estimate:
-        bounds = interval(samples, num_texts, least=number / most, most=number * most)
-        return around(number, *bounds)
+        return foreseen(number, samples, num_texts, least=number / most, most=number * most)
 
     return Candidate(
         solver="",

@@ -2,7 +2,7 @@
 
 Both are predicted on the same prompts and costed from the same tables, so most of what is uncertain
 is uncertain of both alike: the intervals of their ratios are narrower than their own suggest.
-Tokens: the ratio in every bootstrap sample of the prompts.  Times: a measured time that enters both
+Tokens: the ratio in every bootstrap sample of the prompts, for as many other ones.  Times: a measured time that enters both
 steps counts only as far as its shares of the two differ; as in `cost`, what is left of one curve is
 added as if fully correlated, separately for either step, and different curves are independent.
 Where trees grow, both sides are played on the recorded trees, so that the same luck meets both; a
@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..documents.estimate import Estimate
-from ..estimates.bootstrap import interval
-from ..estimates.intervals import around, inverse, product, relative
+from ..estimates.bootstrap import foreseen
+from ..estimates.intervals import inverse, product, relative
 from ..plans.alternatives import Comparison
 from ..replay.replays import Played
 from .grading import Candidate
@@ -97,14 +97,14 @@ def _varying(one: _Side, other: _Side) -> tuple[Estimate, Estimate]:
 
 
 def _sampled(value: float, samples: np.ndarray, side: _Side, least: float, most: float) -> Estimate:
-    """`value` with the interval of the samples, which are moved to lie around it: what is compared
-    may have been graded with more than these texts."""
+    """`value` with the interval of the samples (`foreseen`), which are moved to lie around it: what
+    is compared may have been graded with more than these texts."""
     num_texts = len(side.lengths) if side.step_ms is not None else int(side.lengths[0])
-    bounds = interval(samples, num_texts, least=least, most=most)
     if side.step_ms is None:
-        return around(value, *bounds)
-    moved = value / float(np.median(samples))
-    return around(value, *(bound * moved for bound in bounds))
+        return foreseen(value, samples, num_texts, least=least, most=most)
+    middle = float(np.median(samples))
+    found = foreseen(middle, samples, num_texts, least=least, most=most)
+    return product(_exactly(value), relative(found))
 
 
 def _step_ratio(one: _Side, other: _Side) -> Estimate:

@@ -53,7 +53,8 @@ class PredictedSteps(Part):
 
 
 class Predicted(Part):
-    """Predictions of what the plan does under the conditions of `made_from`."""
+    """Predictions of what the plan does under the conditions of `made_from`: the 95 % intervals
+    are those of a run over as many other prompts as were profiled."""
 
     tokens_per_step: Estimate = Field(description="bonus token included (mean acceptance length)")
     step_ms: Estimate
