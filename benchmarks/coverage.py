@@ -140,7 +140,7 @@ def table(rows: Sequence[CoverageRow]) -> str:
 
 
 def main() -> None:
-    parser = parser_of(__doc__ or "", {"num-tokens": (64, "tokens of every continuation")})
+    parser = parser_of(__doc__ or "", {"num-tokens": (128, "tokens of every continuation, as profiled")})
     add_contests(parser)
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)

@@ -2,9 +2,10 @@
 
 Both are predicted on the same prompts and costed from the same tables, so most of what is uncertain
 is uncertain of both alike: the intervals of their ratios are narrower than their own suggest.
-Tokens: the ratio in every bootstrap sample of the prompts, for as many other ones.  Times: a measured time that enters both
-steps counts only as far as its shares of the two differ; as in `cost`, what is left of one curve is
-added as if fully correlated, separately for either step, and different curves are independent.
+Tokens: the ratio in every bootstrap sample of the prompts, for as many other ones.  Times: a
+measured time that enters both steps counts only as far as its shares of the two differ; as in
+`cost`, what is left of one curve is added as if fully correlated, separately for either step, and
+different curves are independent.
 Where trees grow, both sides are played on the recorded trees, so that the same luck meets both; a
 step's time then varies from text to text too.
 """
