@@ -2,6 +2,10 @@
 
 Only nodes that have children are followed.  What a node hands on to all of its children together is
 its mass times one number, which is looked up: a child without children needs none of its own.
+
+What becomes of a round does not depend on how many start where it does.  So one round from every
+place of a text is followed first, node by node and all places in one loop, which processors do many
+at a time; how many start at each place is worked out from that.
 """
 
 from __future__ import annotations
@@ -118,11 +122,9 @@ def _follow(texts, families, mass, found, text):  # type: ignore[no-untyped-def]
     length, num_families = end - start, len(texts.all_emitted) // texts.num_entered
     for t in range(length):
         tokens[t] = 1.0  # the root
-    for level in range(len(passed)):
-        for t in range(length):
+        for level in range(len(passed)):
             passed[level, t] = 0.0
-        if level == len(passed) - 1:
-            return
+    for level in range(len(passed) - 1):
         for node in range(families.levels[level], families.levels[level + 1]):
             _fill_mass(texts, families, mass, (node, level), text)
             column = families.num_children[node] - 1
@@ -146,11 +148,11 @@ def _fill_mass(texts, families, mass, where, text):  # type: ignore[no-untyped-d
     if level == 0:
         return
     above, column = families.above[node], families.columns[families.nodes[node]]
+    if num_entered == 1:
+        for t in range(num_places):
+            mass[node, 0, t] = mass[above, 0, t] * texts.emitted[column, start + level - 1 + t]
+        return
     for e in range(num_entered):
-        if num_entered == 1:
-            for t in range(num_places):
-                mass[node, 0, t] = mass[above, 0, t] * texts.emitted[column, start + level - 1 + t]
-            return
         for t in range(num_places):
             place = start + level - 1 + t
             handed = mass[above, e, t] * texts.emitted[column, place]
