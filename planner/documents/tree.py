@@ -114,7 +114,7 @@ class Tree:
 
 def _checked(parents: Sequence[int] | np.ndarray) -> np.ndarray:
     array = np.asarray(parents)
-    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise PlannerError(f"parents: got {parents!r:.80}, expected a non-empty list of integers")
     if array[0] != -1:
         raise PlannerError(f"parents[0]: got {array[0]}, expected -1 for the root")

@@ -224,23 +224,23 @@ class Traces(_Columns):
     def _texts(self) -> TextTables:
         return TextTables(
             num_entered=len(self.entered),
-            emitted=self.emitted,
-            expected=self.expected,
-            places=np.interp(self.entering, self.entered, np.arange(len(self.entered))),
+            emitted=np.ascontiguousarray(self.emitted.T),
+            expected=np.ascontiguousarray(self.expected.T),
+            places=np.interp(self.entering.T, self.entered, np.arange(len(self.entered))),
             all_emitted=self._of_families(self.emitted),
             all_expected=self._of_families(self.expected),
             starts=self.starts,
         )
 
     def _of_families(self, columns: np.ndarray) -> np.ndarray:
-        """float64 [N, E F]: the sums over all children of a node of 1 child, of 2, ..., of F."""
+        """float64 [E F, N]: the sums over all children of a node of 1 child, of 2, ..., of F."""
         wide = columns.reshape(len(columns), len(self.entered), -1)
         if self.by_rank_alone:
             sums = wide.cumsum(axis=-1)
         else:
             counts = range(1, Acceptance.ranks_in(wide.shape[-1]) + 1)
             sums = np.stack([wide[..., family_columns(k)].sum(axis=-1) for k in counts], axis=-1)
-        return np.ascontiguousarray(sums.reshape(len(columns), -1))
+        return np.ascontiguousarray(sums.reshape(len(columns), -1).T)
 
 
 @dataclass(frozen=True)

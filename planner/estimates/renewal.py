@@ -2,6 +2,10 @@
 
 Only nodes that have children are followed.  What a node hands on to all of its children together is
 its mass times one number, which is looked up: a child without children needs none of its own.
+
+What becomes of a round does not depend on how many start where it does.  So one round from every
+place of a text is followed first, node by node and all places in one loop, which processors do many
+at a time; how many start at each place is worked out from that.
 """
 
 from __future__ import annotations
@@ -22,16 +26,16 @@ class TextTables(NamedTuple):
     num_entered: int
     """E"""
     emitted: np.ndarray
-    """float64 [N, E C]"""
+    """float64 [E C, N]"""
     expected: np.ndarray
-    """float64 [N, E C]"""
+    """float64 [E C, N]"""
     places: np.ndarray
-    """float64 [N, E C]: where among the E the child is entered, between two of them at a fraction;
+    """float64 [E C, N]: where among the E the child is entered, between two of them at a fraction;
     empty where E is 1"""
     all_emitted: np.ndarray
-    """float64 [N, E F]: of all children of a node that has one, of one that has two, and so on"""
+    """float64 [E F, N]: of all children of a node that has one, of one that has two, and so on"""
     all_expected: np.ndarray
-    """float64 [N, E F]: likewise"""
+    """float64 [E F, N]: likewise"""
     starts: np.ndarray
     """int64 [prompts + 1]"""
 
@@ -81,98 +85,101 @@ class Passage(NamedTuple):
 @njit(cache=True, nogil=True)
 def fill_passage(texts, families, passage):  # type: ignore[no-untyped-def]
     """Renewal recursion over every prompt's text; fills the arrays of `passage`."""
-    mass = np.zeros((len(families.nodes), texts.num_entered))
+    longest = 0
     for prompt in range(len(passage.rounds)):
-        start, end = texts.starts[prompt], texts.starts[prompt + 1]
-        begins = np.zeros(end - start + 1)
+        longest = max(longest, texts.starts[prompt + 1] - texts.starts[prompt])
+    mass = np.empty((len(families.nodes), texts.num_entered, longest))
+    passed = np.empty((len(families.levels), longest))
+    tokens, begins = np.empty(longest), np.empty(longest + 1)
+    for prompt in range(len(passage.rounds)):
+        text = texts.starts[prompt], texts.starts[prompt + 1]
+        length = text[1] - text[0]
+        _follow(texts, families, mass, (passed, tokens), text)
         begins[0] = 1.0
-        scratch = mass, begins
-        tokens = 0.0
-        for place in range(start, end):
-            tokens += _fill_round(texts, families, passage, scratch, (place, end))
-        passage.rounds[prompt], passage.tokens[prompt] = begins[:-1].sum(), tokens
+        begins[1 : length + 1] = 0.0
+        for place in range(length):
+            begun = here = begins[place]
+            for level in range(min(len(passed), length - place)):
+                below = begun * passed[level, place]
+                begins[place + level + 1] += max(here - below, 0.0)
+                here = below
+            passage.tokens[prompt] += begun * tokens[place]
+            passage.rounds[prompt] += begun
+        if len(passage.examined) > 0 or len(passage.visits) > 0:
+            _note(texts, families, passage, (mass, begins), text)
     if len(passage.visits) > 0:
         passage.visits[0] = passage.rounds.sum()
 
 
 @uncounted
-def _fill_round(texts, families, passage, scratch, where):  # type: ignore[no-untyped-def]
-    """Follow the rounds that start at a place to where the next ones begin.
+def _follow(texts, families, mass, found, text):  # type: ignore[no-untyped-def]
+    """Follow a round that starts at each place of a text, all of them together.
 
-    scratch  mass, float64 [m, E], and how many rounds begin at each place of the text, and behind
-             it, float64 [N + 1]
-    where    the place, and the end of the text
-
-    Returns their expected tokens.
+    found  float64 [depth + 1, N], the chance that it comes by a level of the tree and goes on, and
+           float64 [N], its expected tokens; both are written
     """
-    mass, begins = scratch
-    place, end = where
-    depth, start = len(families.levels) - 1, end + 1 - len(begins)
-    num_families = texts.all_emitted.shape[1] // texts.num_entered
-    tokens = here = begins[place - start]  # of all nodes of a level together
-    level = 0
-    if depth > 0:
-        mass[0, -1] = here
-    while here > 0.0:
-        below = visited = 0.0
-        if level < depth:
-            _note(texts, families, passage, mass, (level, place, end))
-            if place + 1 < end:
-                for node in range(families.levels[level], families.levels[level + 1]):
-                    column = families.num_children[node] - 1
-                    for e in range(texts.num_entered):
-                        below += mass[node, e] * texts.all_emitted[place, column]
-                        visited += mass[node, e] * texts.all_expected[place, column]
-                        column += num_families
-                if level + 1 < depth:
-                    _hand_down(texts, families, mass, level + 1, place)
-        tokens += visited
-        level, place = level + 1, place + 1
-        begins[place - start] += max(here - below, 0.0)
-        here = below
-    return tokens
-
-
-@uncounted
-def _hand_down(texts, families, mass, level, place):  # type: ignore[no-untyped-def]
-    """The masses of the nodes of a level, from those of the level above, which stands at `place`:
-    what enters between two acceptances is shared out to both."""
-    num_columns = texts.emitted.shape[1] // texts.num_entered
-    for node in range(families.levels[level], families.levels[level + 1]):
-        above, column = families.above[node], families.columns[families.nodes[node]]
-        if texts.num_entered == 1:
-            mass[node, 0] = mass[above, 0] * texts.emitted[place, column]
-            continue
-        for e in range(texts.num_entered):
-            mass[node, e] = 0.0
-        for e in range(texts.num_entered):
-            handed = mass[above, e] * texts.emitted[place, column]
-            if handed > 0.0:
-                entry = texts.places[place, column]
-                lower = int(entry)
-                mass[node, lower] += handed * (1.0 - (entry - lower))
-                if entry > lower:
-                    mass[node, lower + 1] += handed * (entry - lower)
-            column += num_columns
-
-
-@uncounted
-def _note(texts, families, passage, mass, where):  # type: ignore[no-untyped-def]
-    """Add to `examined` and `visits`, where they are asked for."""
-    level, place, end = where
-    first, last = families.levels[level], families.levels[level + 1]
-    if len(passage.examined) > 0:
-        depth = min(level, len(passage.examined) - 1)
-        for node in range(first, last):
+    (passed, tokens), (start, end) = found, text
+    length, num_families = end - start, len(texts.all_emitted) // texts.num_entered
+    for t in range(length):
+        tokens[t] = 1.0  # the root
+        for level in range(len(passed)):
+            passed[level, t] = 0.0
+    for level in range(len(passed) - 1):
+        for node in range(families.levels[level], families.levels[level + 1]):
+            _fill_mass(texts, families, mass, (node, level), text)
+            column = families.num_children[node] - 1
             for e in range(texts.num_entered):
-                passage.examined[depth, place * texts.num_entered + e] += mass[node, e]
-    if len(passage.visits) == 0 or place + 1 == end:
+                for t in range(length - level - 1):
+                    here = mass[node, e, t]
+                    passed[level, t] += here * texts.all_emitted[column, start + level + t]
+                    tokens[t] += here * texts.all_expected[column, start + level + t]
+                column += num_families
+
+
+@uncounted
+def _fill_mass(texts, families, mass, where, text):  # type: ignore[no-untyped-def]
+    """The mass of a family in the rounds from each place, from that of the one above: what enters
+    between two acceptances is shared out to both."""
+    (node, level), (start, end) = where, text
+    num_places, num_entered = end - start - level, texts.num_entered
+    for e in range(num_entered):
+        for t in range(num_places):
+            mass[node, e, t] = 1.0 if level == 0 and e == num_entered - 1 else 0.0
+    if level == 0:
         return
-    num_columns = texts.expected.shape[1] // texts.num_entered
-    for node in range(first, last):
-        for rank in range(families.num_children[node]):
-            child = families.first_child[node] + rank
-            column = families.columns[child]
+    above, column = families.above[node], families.columns[families.nodes[node]]
+    if num_entered == 1:
+        for t in range(num_places):
+            mass[node, 0, t] = mass[above, 0, t] * texts.emitted[column, start + level - 1 + t]
+        return
+    for e in range(num_entered):
+        for t in range(num_places):
+            place = start + level - 1 + t
+            handed = mass[above, e, t] * texts.emitted[column, place]
+            if handed > 0.0:
+                entry = texts.places[column, place]
+                lower = int(entry)
+                mass[node, lower, t] += handed * (1.0 - (entry - lower))
+                if entry > lower:
+                    mass[node, lower + 1, t] += handed * (entry - lower)
+        column += len(texts.emitted) // num_entered
+
+
+@uncounted
+def _note(texts, families, passage, scratch, text):  # type: ignore[no-untyped-def]
+    """Add to `examined` and `visits` what is asked for."""
+    (mass, begins), (start, end) = scratch, text
+    num_columns = len(texts.expected) // texts.num_entered
+    for level in range(len(families.levels) - 1):
+        depth = min(level, len(passage.examined) - 1)
+        for node in range(families.levels[level], families.levels[level + 1]):
+            first = families.first_child[node]
             for e in range(texts.num_entered):
-                passage.visits[child] += mass[node, e] * texts.expected[place, column]
-                column += num_columns
+                for place in range(start + level, end):
+                    here = mass[node, e, place - start - level] * begins[place - start - level]
+                    if depth >= 0:
+                        passage.examined[depth, place * texts.num_entered + e] += here
+                    if len(passage.visits) > 0 and place + 1 < end:
+                        for child in range(first, first + families.num_children[node]):
+                            column = families.columns[child] + e * num_columns
+                            passage.visits[child] += here * texts.expected[column, place]

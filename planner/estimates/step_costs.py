@@ -93,6 +93,14 @@ class TimeTable:
         places = counts - self.first
         return self.ms[places], self.error_ms[places]
 
+    def total(self, often: np.ndarray, *, smaller: bool = False) -> float:
+        """Milliseconds of each count so often, float64 [k] from 0 on; inf with one that was not
+        measured, smaller ones excepted if they take as long as the smallest."""
+        inside, below = often[self.first : self.last + 1], float(often[: self.first].sum())
+        if often[self.last + 1 :].any() or (below > 0 and not smaller):
+            return np.inf
+        return float(inside @ self.ms[: len(inside)]) + below * float(self.ms[0])
+
     def table(self, last: int) -> np.ndarray:
         """float64 [last + 1]: milliseconds by count, inf where nothing was measured."""
         full = np.full(max(last, self.last) + 1, np.inf)

@@ -185,11 +185,14 @@ class Played:
     @property
     def rate(self) -> float:
         """`tokens_per_ms` by which settings are compared: -inf for those that never draft, and for
-        sizes or widths that were not timed."""
-        if not (self.tally.root_passes.any() and self.is_timed):
-            return -np.inf
-        ms = sum(float(each.often.sum(axis=0) @ each.ms) for each in self.spent)
-        return float(self.tally.tokens.sum() / ms)
+        sizes or widths that were not timed.  As `spent` has it, but for thousands of settings."""
+        tally, costs = self.tally, self.costs
+        passes, sizes = float(tally.root_passes.sum()), tally.sizes.sum(axis=0)
+        alone = float(tally.rounds.sum() - sizes.sum())
+        ms = passes * costs.draft_root.ms + alone * costs.autoregressive_ms
+        ms += costs.verify.total(sizes) + costs.overhead.total(sizes, smaller=True)
+        ms += costs.draft.total(tally.widths.sum(axis=0))
+        return float(tally.tokens.sum()) / ms if passes > 0 and ms < np.inf else -np.inf
 
     @property
     def discard_rate(self) -> float:

@@ -26,6 +26,7 @@ from ..policies import (
 from ..policies.compiled import greedy_kernel, price_kernel, threshold_kernel
 from ..policies.compiled.memory import new_memory
 from ..policies.compiled.price_tables import Tables
+from ..policies.compiled.uncounted import uncounted
 from ..policies.policy import COLLISION
 from ..policies.price import tables_of
 from ..policies.stopping import HEAD, factor
@@ -198,43 +199,47 @@ def _play_round(
 def _fill_slots(recorded, tally, state, tables, rule):  # type: ignore[no-untyped-def]
     """Rounds of a policy whose memory is that of all three, each with places of its own in it."""
     walk, memory = state
-    kind, level, max_depth = rule
-    nodes, heap, waiting, requests = greedy_kernel.state_in(memory)
-    below = threshold_kernel.state_in(memory)[2]
-    growth = price_kernel.growth_in(memory)
+    greedy = greedy_kernel.state_in(memory)
+    state = walk, greedy, threshold_kernel.state_in(memory)[2], price_kernel.growth_in(memory)
     for text in range(len(tally.tokens)):
         tree, end = recorded.texts[text]
         while tree < end:
-            if kind == GREEDY:
-                greedy_kernel.start(nodes, heap, waiting, max_depth)
-            elif kind == THRESHOLD:
-                threshold_kernel.start(nodes, heap, below, max_depth)
-            else:
-                price_kernel.start(growth)
-            fill_root(recorded, walk, tree)
-            drafted = unknown = False
-            while True:
-                if kind == GREEDY:
-                    greedy_kernel.advance(nodes, heap, waiting, requests, max_depth)
-                elif kind == THRESHOLD:
-                    threshold_kernel.advance(nodes, heap, below, requests, level, max_depth)
-                else:
-                    price_kernel.advance(growth, tables, requests, level, max_depth)
-                if requests.count[0] == 0:
-                    break
-                num = serve(recorded, walk, tree, requests)
-                drafted = drafted or num > 0
-                unknown |= fill_nodes(recorded, walk, nodes, num)
-                if kind == PRICE:
-                    collisions = np.full(num, np.nan)
-                    for i in range(num):
-                        row = walk.rows[walk.new[i]]
-                        if row >= 0:
-                            collisions[i] = recorded.features[row, COLLISION]
-                    price_kernel.fill_expanded(growth, tables, walk.new[:num], collisions)
-                book_pass(tally, text, num, walk.new[0] == 0)
-            tally.unknown[text] += unknown
-            tree += book_round(walk, tally, text, drafted, end - tree)
+            tree += _play_slots_round(recorded, tally, state, tables, rule, (text, tree, end))
+
+
+@uncounted
+def _play_slots_round(recorded, tally, state, tables, rule, place):  # type: ignore[no-untyped-def]
+    """Returns how many tokens were emitted."""
+    walk, (nodes, heap, waiting, requests), below, growth = state
+    kind, level, max_depth = rule
+    text, tree, end = place
+    if kind == GREEDY:
+        greedy_kernel.start(nodes, heap, waiting, max_depth)
+    elif kind == THRESHOLD:
+        threshold_kernel.start(nodes, heap, below, max_depth)
+    else:
+        price_kernel.start(growth)
+    fill_root(recorded, walk, tree)
+    drafted = unknown = False
+    while True:
+        if kind == GREEDY:
+            greedy_kernel.advance(nodes, heap, waiting, requests, max_depth)
+        elif kind == THRESHOLD:
+            threshold_kernel.advance(nodes, heap, below, requests, level, max_depth)
+        else:
+            price_kernel.advance(growth, tables, requests, level, max_depth)
+        if requests.count[0] == 0:
+            break
+        num = serve(recorded, walk, tree, requests)
+        drafted = drafted or num > 0
+        unknown |= fill_nodes(recorded, walk, nodes, num)
+        for i in range(num if kind == PRICE else 0):
+            row = walk.rows[walk.new[i]]
+            collision = recorded.features[row, COLLISION] if row >= 0 else np.nan
+            price_kernel.expand(growth, tables, walk.new[i], collision)
+        book_pass(tally, text, num, walk.new[0] == 0)
+    tally.unknown[text] += unknown
+    return book_round(walk, tally, text, drafted, end - tree)
 
 
 @njit(cache=True, nogil=True)

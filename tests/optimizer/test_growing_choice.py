@@ -12,7 +12,7 @@ from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
 from planner.optimizer.choice import NO_SOLVER, Question, rank_candidates, ranked_by_verifier
 from planner.optimizer.paired_comparison import compare
-from planner.optimizer.problem import Limits, Problem
+from planner.optimizer.problem import LEAST_TEXTS, Limits, Problem
 from planner.optimizer.ranking import ranked
 from planner.optimizer.solvers import SOLVERS
 from planner.optimizer.solvers.dyspec import THRESHOLDS, worthwhile_sizes
@@ -223,7 +223,7 @@ def test_the_fastest_of_many_is_found_without_playing_all_to_the_end(seed):
     grid = greedy_grid()
     few, many = (
         Problem(LAW, costs, Limits(16, 8), made_up(seed, lengths=(30,) * count), 0.1, 4)
-        for count in (31, 32)
+        for count in (LEAST_TEXTS - 1, 32)
     )
     rates = [few.rate(each) for each in grid]
     assert few.rates(grid).tolist() == rates

@@ -197,6 +197,7 @@ def test_a_mean_step_is_the_mean_over_the_rounds():
     played = Played(replays.play(drafting), costs)
     assert played.step.ms == pytest.approx(np.mean(times), rel=1e-12)
     assert played.tokens_per_ms == pytest.approx(tokens / sum(times), rel=1e-12)
+    assert played.rate == pytest.approx(played.tokens_per_ms, rel=1e-12)
     assert played.verification_rate == pytest.approx(len(rounds) / tokens)
     assert played.passes_per_step == pytest.approx(np.mean([len(w) for *_, w, _ in rounds]))
     assert played.sizes.sum() == pytest.approx(1)

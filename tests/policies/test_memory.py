@@ -58,7 +58,7 @@ def test_there_is_room_for_every_node(name):
         if isinstance(part, Requests):
             assert len(part.nodes) >= 2 * NUM_NODES
         if isinstance(part, Heap):
-            assert len(part.values) == len(part.nodes) >= NUM_NODES + 1
+            assert len(part.values) == len(part.nodes) == len(part.room) >= NUM_NODES + 1
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -227,14 +227,15 @@ def test_an_unknown_attention_is_refused_in_one_line():
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 def test_the_triton_kernels_give_the_same_logits_and_rows():
     """The tests of logits above, and one of the cache, where Triton interprets its kernels: it
-    looks at this variable once, so in a process of its own."""
+    looks at this variable once, so in a process of its own.  Of the families, which hand the
+    kernels the same shapes, one each: interpreting is slow."""
     if INTERPRETED:
         pytest.skip("this is that process")
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "tests/runtime/test_cache.py", __file__,
-         "-k", "24_nodes or some_nodes or launch_for_a_gpu", "-o", "addopts="],
+         "-k", "24_nodes and llama or some_nodes and qwen2 or launch_for_a_gpu", "-o", "addopts="],
         cwd=ROOT, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout[-4000:]
-    assert " 10 passed" in result.stdout
+    assert " 6 passed" in result.stdout

@@ -61,7 +61,7 @@ class DySpecSolver(Solver):
         ]
         found: dict[str, tuple[Drafting, float]] = {
             "greedy": problem.fastest_of_many(budgets),
-            "threshold": problem.fastest(thresholds),
+            "threshold": problem.fastest_of_many(thresholds),
         }
         return {name: settings for name, (settings, rate) in found.items() if rate > -np.inf}
 

@@ -32,7 +32,7 @@ class PriceSolver(Solver):
 
     From the best rate known, rounds are played at that price, which is then set to the rate they
     reach, until it stays.  The node price and the lookahead, for which theory has rough guesses
-    only (price * t', 1 to 1.6), are the best of a grid each time.
+    only (price * t', 1 to 1.6), are the best of a grid at the first price, and again at the last.
 
     What is filled while there is hope below it is verified in the end, and one price for all nodes
     knows of no stairs: where the fourth node takes as long as the first three, a policy that often
@@ -49,15 +49,14 @@ class PriceSolver(Solver):
         if limits.max_nodes < 2 or limits.max_depth < 1 or problem.max_children < 2:
             return {}
         base = self._priced_by_costs(problem)
-        best, best_rate = problem.fastest([base])
-        price = base.price_per_ms
         grid = list(product((base.node_price, *NODE_PRICES), LOOKAHEADS))
+        price = base.price_per_ms
+        best, best_rate = problem.fastest_of_many([priced(base, price, *point) for point in grid])
+        rate = best_rate
         for _ in range(_ROUNDS):
-            found, rate = problem.fastest_of_many([priced(base, price, *point) for point in grid])
-            if rate > best_rate:
-                best, best_rate = found, rate
-            before, price = price, max(best_rate, base.price_per_ms)
-            if abs(price / before - 1) < _CLOSE:
+            price = max(rate, base.price_per_ms)
+            rate = problem.rate(priced(best, price, best.node_price, best.lookahead))
+            if abs(rate / price - 1) < _CLOSE:
                 break
         budgets = [size for size in worthwhile_sizes(np.array(base.verify_ms)) if size > 1]
         shapes = starmap(partial(within, base), product(budgets, (1, base.max_children)))

@@ -50,7 +50,7 @@ def start(nodes: Nodes, heap: Heap, waiting: np.ndarray, max_depth: int) -> None
         slots.push(heap, 1.0, 0)
 
 
-@njit(cache=True)
+@uncounted
 def advance(
     nodes: Nodes, heap: Heap, waiting: np.ndarray, requests: Requests, max_depth: int
 ) -> None:
@@ -82,7 +82,7 @@ def _push_both(nodes: Nodes, heap: Heap, node: int, max_depth: int) -> None:
         slots.push(heap, value * (1 - drawn), node)
 
 
-@njit(cache=True)
+@uncounted
 def _ask_others(nodes: Nodes, heap: Heap, value: float, requests: Requests) -> None:
     """Expand with the node whose slot of `value` was filled last what may well be filled later.
 
@@ -93,10 +93,12 @@ def _ask_others(nodes: Nodes, heap: Heap, value: float, requests: Requests) -> N
     pass changes no tree: evaluating a node fills no slot.
     """
     size, left = heap.size[0], len(nodes.depths) - nodes.count[0]
-    values = heap.values[:size]
-    least = (values.sum() + value) / (size + 1 + left)
+    total = value
+    for place in range(size):
+        total += heap.values[place]
+    least = total / (size + 1 + left)
     if size > left:
-        least = max(least, np.partition(values, size - left)[size - left])
+        least = max(least, heap.room[slots.largest(heap, left) - 1])
     for place in range(size):
         node = heap.nodes[place]
         if heap.values[place] >= least and not nodes.expanded[node]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-NUM_WHOLES, NUM_REALS, NUM_FLAGS = 11, 6, 2
+NUM_WHOLES, NUM_REALS, NUM_FLAGS = 11, 8, 2
 ANSWER = slice(4, 6)
 """Rows of the whole numbers: nodes asked for, and how many children of each."""
 
@@ -17,7 +17,7 @@ class Memory(NamedTuple):
     wholes: np.ndarray
     """int64 [11, places]"""
     reals: np.ndarray
-    """float64 [6, places]"""
+    """float64 [8, places]"""
     flags: np.ndarray
     """bool [2, places]"""
     drawn: np.ndarray

@@ -56,7 +56,8 @@ def advanced(memory, told, tables, price, max_depth):  # type: ignore[no-untyped
         if fresh:
             advance(growth, tables, requests, price, max_depth)
         places = slots.fill_drawn(growth.nodes, requests, drawn)
-        fill_expanded(growth, tables, places, features[:, COLLISION])
+        for i in range(len(places)):
+            expand(growth, tables, places[i], features[i, COLLISION])
     advance(growth, tables, requests, price, max_depth)
     return requests.count[0]
 
@@ -70,19 +71,15 @@ def start(growth: Growth) -> None:
 
 
 @uncounted
-def fill_expanded(
-    growth: Growth, tables: Tables, places: np.ndarray, collisions: np.ndarray
-) -> None:
-    """Their first slots, `nodes.drawn` having been written; collisions float64 [places]."""
-    for i in range(len(places)):
-        node = places[i]
-        growth.tried[node] = growth.nodes.values[node]
-        growth.left[node] = 1.0
-        growth.squares[node] = collisions[i]
-        _push_slot(growth, tables, node)
+def expand(growth: Growth, tables: Tables, node: int, collision: float) -> None:
+    """A node's first slot, `nodes.drawn` having been written."""
+    growth.tried[node] = growth.nodes.values[node]
+    growth.left[node] = 1.0
+    growth.squares[node] = collision
+    _push_slot(growth, tables, node)
 
 
-@njit(cache=True)
+@uncounted
 def advance(
     growth: Growth, tables: Tables, requests: Requests, price: float, max_depth: int
 ) -> None:
@@ -182,14 +179,13 @@ def _worth_expanding(tables: Tables, reach: float, is_root: bool) -> float:
     return tables.lookahead * worth
 
 
-@njit(cache=True)
+@uncounted
 def _worth_verifying(growth: Growth, tables: Tables, price: float) -> int:
     """How many of the likeliest slots to fill, with what is known now."""
-    count, heap = growth.nodes.count[0], growth.heap
-    values = np.sort(heap.values[: heap.size[0]])
+    count = growth.nodes.count[0]
     best, best_gain, gain = 0, 0.0, 0.0
-    for i in range(min(len(values), len(tables.verify_ms) - 1 - count)):
-        gain += values[len(values) - 1 - i]
+    for i in range(slots.largest(growth.heap, len(tables.verify_ms) - 1 - count)):
+        gain += growth.heap.room[i]
         cost = price * (tables.verify_ms[count + i + 1] - tables.verify_ms[count])
         if gain - cost > best_gain:
             best, best_gain = i + 1, gain - cost

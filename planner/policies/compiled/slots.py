@@ -30,6 +30,8 @@ class Heap(NamedTuple):
     """float64 [capacity]"""
     nodes: np.ndarray
     """int64 [capacity]"""
+    room: np.ndarray
+    """float64 [capacity]: for values in their order (`largest`)"""
 
 
 class Nodes(NamedTuple):
@@ -83,9 +85,11 @@ def requests_in(memory: Memory) -> Requests:
 
 @njit(cache=True)
 def heap_in(memory: Memory, which: int) -> Heap:
-    """The first (0): rows 6, 7 of the whole numbers, 1 of the others; the second (1): the next."""
+    """The first (0): rows 6, 7 of the whole numbers, 1 and 6 of the others; the second: 8, 9, 2
+    and 7."""
     place = 6 + 2 * which
-    return Heap(memory.wholes[place, :1], memory.reals[1 + which], memory.wholes[place + 1])
+    values, room = memory.reals[1 + which], memory.reals[6 + which]
+    return Heap(memory.wholes[place, :1], values, memory.wholes[place + 1], room)
 
 
 @njit(cache=True)
@@ -157,6 +161,24 @@ def pop(heap: Heap) -> tuple[float, int]:
     heap.values[place] = value
     heap.nodes[place] = node
     return top_value, top_node
+
+
+@uncounted
+def largest(heap: Heap, most: int) -> int:
+    """Write the `most` largest values into the heap's room, falling; returns how many there are."""
+    num, room = 0, heap.room
+    for i in range(heap.size[0]):
+        value = heap.values[i]
+        if num < most:
+            num += 1
+        elif most == 0 or not value > room[num - 1]:
+            continue
+        place = num - 1
+        while place > 0 and room[place - 1] < value:
+            room[place] = room[place - 1]
+            place -= 1
+        room[place] = value
+    return num
 
 
 @uncounted

@@ -17,7 +17,7 @@ from .uncounted import uncounted
 
 @njit(cache=True)
 def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
-    """The tree so far, the slots of the level that is expanded and those below, the answer."""
+    """The tree so far, the slots of the level that is expanded, those below it, the answer."""
     level, below = slots.heap_in(memory, 0), slots.heap_in(memory, 1)
     return slots.nodes_in(memory), level, below, slots.requests_in(memory)
 
