@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from benchmarks import (
+    coverage,
     decoding,
     drafts,
     engines,
@@ -32,6 +33,7 @@ from planner.policies import ThresholdDrafting, TreeDrafting
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
 TABLES = {
+    ("coverage", "predictions.md"): (coverage.CoverageRow, coverage.table),
     ("drafts", "drafts.md"): (drafts.DraftRow, drafts.table),
     ("engines", "engines.md"): (engines.EngineRow, engines.table),
     ("following", "moved.md"): (following.FollowingRow, following.table),
