@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -70,10 +70,69 @@ class HiddenModel(LanguageModel, Protocol):
         were computed from: float [num_logits, V] and float [num_logits, hidden_size]."""
 
 
+class Reading(NamedTuple):
+    """New tokens that a model is asked to read for one text: the arguments of
+    `LanguageModel.forward`, and whether last hidden states are wanted, too."""
+
+    model: LanguageModel
+    tokens: Tensor
+    positions: Tensor
+    cache: RowCache
+    visible: Tensor | None = None
+    num_logits: int | None = None
+    hidden: bool = False
+
+    @property
+    def num_wanted(self) -> int:
+        """Rows, the last ones, whose logits are wanted."""
+        return len(self.tokens) if self.num_logits is None else self.num_logits
+
+    def answer(self) -> Answer:
+        """What the model makes of it in a pass of its own."""
+        model, *asked, num_logits, hidden = self
+        if not hidden:
+            return Answer(model.forward(*asked, num_logits=num_logits))
+        assert isinstance(model, HiddenModel)
+        return Answer(*model.forward_with_hidden(*asked, num_logits=num_logits))
+
+
+class Answer(NamedTuple):
+    """What was read: `logits` float [k, V] behind the last k rows, and their `hidden` states float
+    [k, hidden_size], where these were wanted."""
+
+    logits: Tensor
+    hidden: Tensor | None = None
+
+
+@runtime_checkable
+class BatchModel(Protocol):
+    """A language model that reads for several texts in one pass; others make a pass for each."""
+
+    def forward_batch(self, readings: Sequence[Reading]) -> list[Answer]:
+        """What `Reading.answer` is for each of them, up to rounding.
+
+        readings  of this model, at least one, each of a text and cache of its own
+        """
+
+
+def answers(readings: Sequence[Reading]) -> list[Answer]:
+    """What one model makes of all readings: in one pass, if it is a `BatchModel`."""
+    if len(readings) > 1 and isinstance(readings[0].model, BatchModel):
+        return readings[0].model.forward_batch(readings)
+    return [reading.answer() for reading in readings]
+
+
+def text_reading(
+    model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
+) -> Reading:
+    """A text that an empty cache shall take in, for the logits behind its last `num_logits`."""
+    read = torch.tensor(tokens, device=model.device)
+    places = torch.arange(len(read), device=model.device)
+    return Reading(model, read, places, cache, num_logits=num_logits)
+
+
 def read_text(
     model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
 ) -> Tensor:
     """The logits behind the last `num_logits` of a text that an empty cache takes in."""
-    read = torch.tensor(tokens, device=model.device)
-    places = torch.arange(len(read), device=model.device)
-    return model.forward(read, places, cache, num_logits=num_logits)
+    return text_reading(model, tokens, cache, num_logits).answer().logits

@@ -1,0 +1,64 @@
+"""The passes that decoding asks for, made for one text or for several together.
+
+What decodes a text is a generator that yields each pass it needs and is sent what comes out.  It so
+is the same code whether the pass is its own or shared: only who answers differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar
+
+import torch
+
+from planner.documents.document import PlannerError
+
+from .language_model import Answer, LanguageModel, Reading, answers
+
+T = TypeVar("T")
+Asking = Generator[Reading, Answer, T]
+"""What needs passes on the way to its result."""
+
+
+@torch.inference_mode()
+def alone(asking: Asking[T]) -> T:
+    """The result, each pass made for it alone."""
+    try:
+        reading = next(asking)
+        while True:
+            reading = asking.send(reading.answer())
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+@torch.inference_mode()
+def together(asked: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | PlannerError]:
+    """The result of each, in their order, or what it could not be had for.
+
+    last  the model that is passed when nobody asks for another's passes any more
+
+    Passes of one model that several ask for at a time are one.
+    """
+    results: dict[int, T | PlannerError] = {}
+    waiting: dict[int, Reading] = {}
+
+    def go_on(which: int, answer: Answer | None) -> None:
+        try:
+            waiting[which] = next(asked[which]) if answer is None else asked[which].send(answer)
+        except StopIteration as end:
+            results[which] = end.value
+        except PlannerError as error:
+            results[which] = error
+
+    for which in range(len(asked)):
+        go_on(which, None)
+    while waiting:
+        models = (reading.model for reading in waiting.values())
+        model = next((each for each in models if each is not last), last)
+        served = [which for which, reading in waiting.items() if reading.model is model]
+        for which, answer in zip(
+            served, answers([waiting.pop(which) for which in served]), strict=True
+        ):
+            go_on(which, answer)
+    return [results[which] for which in range(len(asked))]
