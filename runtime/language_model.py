@@ -88,7 +88,7 @@ class Reading(NamedTuple):
         return len(self.tokens) if self.num_logits is None else self.num_logits
 
     def answer(self) -> Answer:
-        """What the model makes of it in a pass of its own."""
+        """What the model makes of it, in a pass of its own."""
         model, *asked, num_logits, hidden = self
         if not hidden:
             return Answer(model.forward(*asked, num_logits=num_logits))
@@ -104,12 +104,11 @@ class Answer(NamedTuple):
     hidden: Tensor | None = None
 
 
-@runtime_checkable
-class BatchModel(Protocol):
-    """A language model that reads for several texts in one pass; others make a pass for each."""
+class BatchModel(LanguageModel, Protocol):
+    """A language model that reads for several texts in one pass; others make one for each."""
 
     def forward_batch(self, readings: Sequence[Reading]) -> list[Answer]:
-        """What `Reading.answer` is for each of them, up to rounding.
+        """What `forward` gives for each reading, or `forward_with_hidden`, up to rounding.
 
         readings  of this model, at least one, each of a text and cache of its own
         """
@@ -117,9 +116,11 @@ class BatchModel(Protocol):
 
 def answers(readings: Sequence[Reading]) -> list[Answer]:
     """What one model makes of all readings: in one pass, if it is a `BatchModel`."""
-    if len(readings) > 1 and isinstance(readings[0].model, BatchModel):
-        return readings[0].model.forward_batch(readings)
-    return [reading.answer() for reading in readings]
+    forward_batch = getattr(readings[0].model, "forward_batch", None)
+    if len(readings) == 1 or forward_batch is None:
+        return [reading.answer() for reading in readings]
+    read: list[Answer] = forward_batch(readings)
+    return read
 
 
 def text_reading(

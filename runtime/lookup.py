@@ -20,7 +20,7 @@ from planner.documents.origin import BESIDE_LOOKUP, LOOKUP, ModelInfo
 from tree_kernels.host.ngrams import ALONE, BESIDE, LONGEST, Contexts, fill_ngram_law
 
 from .cache import RowCache
-from .language_model import LanguageModel
+from .language_model import Answer, LanguageModel, Reading, answers
 
 
 class TextCache:
@@ -146,14 +146,30 @@ class LookupBeside:
         *,
         num_logits: int | None = None,
     ) -> Tensor:
-        assert isinstance(cache, TextCache)
-        assert cache.beside is not None
-        logits = self._draft.forward(
-            tokens, positions, cache.beside, visible, num_logits=num_logits
-        )
+        reading = Reading(self, tokens, positions, cache, visible, num_logits)
+        inner = _beside(reading, self._draft).answer()
+        return self._changed(reading, inner.logits)
+
+    @torch.inference_mode()
+    def forward_batch(self, readings: Sequence[Reading]) -> list[Answer]:
+        """The model's own passes are one, if it can make them so."""
+        inner = answers([_beside(reading, self._draft) for reading in readings])
+        pairs = zip(readings, inner, strict=True)
+        return [Answer(self._changed(reading, own.logits)) for reading, own in pairs]
+
+    def _changed(self, reading: Reading, logits: Tensor) -> Tensor:
+        """What look-up makes of the model's own `logits`."""
         own = logits if logits.dtype == torch.float64 else logits.float()
         logs = own.log_softmax(-1).cpu()
-        return _looked_up(logs, tokens, cache, visible, BESIDE).to(self.device)
+        changed = _looked_up(logs, reading.tokens, reading.cache, reading.visible, BESIDE)
+        return changed.to(self.device)
+
+
+def _beside(reading: Reading, draft: LanguageModel) -> Reading:
+    """The same reading, asked of the draft model with its own cache."""
+    assert isinstance(reading.cache, TextCache)
+    assert reading.cache.beside is not None
+    return reading._replace(model=draft, cache=reading.cache.beside)
 
 
 def _looked_up(
