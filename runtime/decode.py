@@ -17,7 +17,14 @@ from planner.verifiers import VERIFIERS
 
 from .closed_loop import ClosedLoop
 from .ending import Ending
-from .inputs import check_length, check_models, checked_ending, checked_prompt
+from .inputs import (
+    check_length,
+    check_models,
+    checked_ending,
+    checked_limits,
+    checked_prompt,
+    named,
+)
 from .language_model import LanguageModel
 from .loading import as_language_model
 from .randomness import checked_seed, seeded_source
@@ -192,25 +199,22 @@ class Decoder:
         `generate` does, every prompt being checked before any is decoded, and for a decoder that
         follows the machine.
         """
-        if len(prompts) == 0:
-            raise PlannerError("prompts: got none, expected at least one")
-        limits = [max_new_tokens] * len(prompts)
-        if not isinstance(max_new_tokens, int):
-            limits = list(max_new_tokens)
-        if len(limits) != len(prompts):
-            raise PlannerError(
-                f"max_new_tokens: got {len(limits)} numbers for {len(prompts)} prompts, expected "
-                "one for each, or one for all"
-            )
+        limits = checked_limits(prompts, max_new_tokens)
+        checked_seed(seed)
         scheduler = Scheduler(self, max_rows=len(prompts) if max_rows is None else max_rows)
-        requests = [
-            scheduler.submit(
-                prompt, max_new_tokens=limit, seed=prompt_seed(seed, index),
-                stop_tokens=stop_tokens, stop_strings=stop_strings,
-            )
-            for index, (prompt, limit) in enumerate(zip(prompts, limits, strict=True))
-        ]  # fmt: skip
-        return [request.generation() for request in requests]
+        requests = []
+        for index, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
+            with named(f"prompts[{index}]"):
+                request = scheduler.submit(
+                    prompt, max_new_tokens=limit, seed=prompt_seed(seed, index),
+                    stop_tokens=stop_tokens, stop_strings=stop_strings,
+                )  # fmt: skip
+            requests.append(request)
+        generations = []
+        for index, request in enumerate(requests):
+            with named(f"prompts[{index}]"):
+                generations.append(request.generation())
+        return generations
 
     def wanted(
         self,
@@ -302,14 +306,10 @@ def decode_prompts(
     if baseline:
         alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})
         decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
-    if len(prompts) == 0:
-        raise PlannerError("prompts: got none, expected at least one")
     checked = []
-    for index, prompt in enumerate(prompts):
-        try:
-            checked.append(decoder._checked(prompt, max_new_tokens))
-        except PlannerError as error:
-            raise PlannerError(f"prompts[{index}]: {error}") from None
+    for index, limit in enumerate(checked_limits(prompts, max_new_tokens)):
+        with named(f"prompts[{index}]"):
+            checked.append(decoder._checked(prompts[index], limit))
     ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:

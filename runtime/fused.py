@@ -20,7 +20,7 @@ from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attentio
 from transformers import PreTrainedModel
 
 from .cache import RowCache, TreeCache
-from .language_model import Answer, Reading
+from .language_model import PassOutput, PassInput
 from .models import HuggingFaceModel
 from .packed import can_pack, product
 from .probe import agree
@@ -136,39 +136,39 @@ class FusedModel(HuggingFaceModel):
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        return self._read([Reading(self, tokens, positions, cache, visible, num_logits)])
+        return self._read([PassInput(self, tokens, positions, cache, visible, num_logits)])
 
-    def forward_batch(self, readings: Sequence[Reading]) -> list[Answer]:
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
         """All products are of all texts' rows at once; attention is each text's own."""
-        read = self._read(readings)
-        counts = [reading.num_wanted for reading in readings]
-        return [Answer(*each) for each in zip(*(each.split(counts) for each in read), strict=True)]
+        read = self._read(inputs)
+        counts = [asked.num_wanted for asked in inputs]
+        return [PassOutput(*each) for each in zip(*(each.split(counts) for each in read), strict=True)]
 
     @torch.inference_mode()
-    def _read(self, readings: Sequence[Reading]) -> tuple[Tensor, Tensor]:
+    def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
         model = self.module.model
-        x = embedding(_joined([each.tokens for each in readings]), model.embed_tokens.weight)
-        texts = self._texts(readings, x)
-        positions = _joined([each.positions for each in readings])
-        turns = self._turns(positions, max([each.cache.length for each in readings]))
+        x = embedding(_joined([each.tokens for each in inputs]), model.embed_tokens.weight)
+        texts = self._texts(inputs, x)
+        positions = _joined([each.positions for each in inputs])
+        turns = self._turns(positions, max([each.cache.length for each in inputs]))
         for number, layer in enumerate(self._layers):
             x = self._layer(x, layer, number, turns, texts)
         wanted = _joined([x[text.wanted] for text in texts])
         hidden = rms_norm(wanted, x.shape[1:], model.norm.weight, self._eps)
         return self._head(hidden), hidden
 
-    def _texts(self, readings: Sequence[Reading], x: Tensor) -> list[TextRows]:
+    def _texts(self, inputs: Sequence[PassInput], x: Tensor) -> list[TextRows]:
         """Each text's part in the pass over x [all rows, h]; its cache then counts its new rows."""
         texts, first = [], 0
-        for reading in readings:
-            cache, num_rows = reading.cache, len(reading.tokens)
+        for asked in inputs:
+            cache, num_rows = asked.cache, len(asked.tokens)
             assert isinstance(cache, TreeCache)
             start, end, last = cache.length, cache.length + num_rows, first + num_rows
             store = cache.with_room(num_rows, x, (self._kv_heads, self._head_size))
             new, seen = store[:, 0, :, start:end].unbind(), store[:, :, :, :end].unbind()
-            mask = self._mask(num_rows, start, reading.visible, x.dtype)
-            wanted = slice(last - reading.num_wanted, last)
+            mask = self._mask(num_rows, start, asked.visible, x.dtype)
+            wanted = slice(last - asked.num_wanted, last)
             texts.append(TextRows(slice(first, last), wanted, new, seen, mask))
             cache.append(num_rows)
             first = last

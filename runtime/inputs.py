@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from torch import Tensor
@@ -91,6 +92,37 @@ def checked_count(count: int, name: str) -> int:
     if not _is_integer(count) or count < 1:
         raise PlannerError(f"{name}: got {count!r}, expected an integer >= 1")
     return count
+
+
+def checked_limits(
+    prompts: Sequence[Sequence[int] | Tensor], max_new_tokens: int | Sequence[int]
+) -> list[int]:
+    """The new tokens that each prompt may get; whether these are numbers is seen later.
+
+    Raises PlannerError where there are no prompts, or not as many numbers as prompts.
+    """
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+        kind = type(prompts).__name__
+        raise PlannerError(f"prompts: got a {kind}, expected a list of prompts")
+    if len(prompts) == 0:
+        raise PlannerError("prompts: got none, expected at least one")
+    if not isinstance(max_new_tokens, Sequence):
+        return [max_new_tokens] * len(prompts)
+    if len(max_new_tokens) != len(prompts):
+        raise PlannerError(
+            f"max_new_tokens: got {len(max_new_tokens)} numbers for {len(prompts)} prompts, "
+            "expected one for each, or one for all"
+        )
+    return list(max_new_tokens)
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """What goes wrong inside is said of `what`."""
+    try:
+        yield
+    except PlannerError as error:
+        raise PlannerError(f"{what}: {error}") from None
 
 
 def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[LanguageModel]) -> None:

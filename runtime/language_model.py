@@ -70,9 +70,9 @@ class HiddenModel(LanguageModel, Protocol):
         were computed from: float [num_logits, V] and float [num_logits, hidden_size]."""
 
 
-class Reading(NamedTuple):
-    """New tokens that a model is asked to read for one text: the arguments of
-    `LanguageModel.forward`, and whether last hidden states are wanted, too."""
+class PassInput(NamedTuple):
+    """A pass that one text asks of a model: the arguments of `LanguageModel.forward`, and whether
+    last hidden states are wanted, too."""
 
     model: LanguageModel
     tokens: Tensor
@@ -87,18 +87,18 @@ class Reading(NamedTuple):
         """Rows, the last ones, whose logits are wanted."""
         return len(self.tokens) if self.num_logits is None else self.num_logits
 
-    def answer(self) -> Answer:
+    def answer(self) -> PassOutput:
         """What the model makes of it, in a pass of its own."""
-        model, *asked, num_logits, hidden = self
+        model, *rows, num_logits, hidden = self
         if not hidden:
-            return Answer(model.forward(*asked, num_logits=num_logits))
+            return PassOutput(model.forward(*rows, num_logits=num_logits))
         assert isinstance(model, HiddenModel)
-        return Answer(*model.forward_with_hidden(*asked, num_logits=num_logits))
+        return PassOutput(*model.forward_with_hidden(*rows, num_logits=num_logits))
 
 
-class Answer(NamedTuple):
-    """What was read: `logits` float [k, V] behind the last k rows, and their `hidden` states float
-    [k, hidden_size], where these were wanted."""
+class PassOutput(NamedTuple):
+    """What comes of it: `logits` float [k, V] behind the last k rows, and their `hidden` states
+    float [k, hidden_size], at least where these were wanted."""
 
     logits: Tensor
     hidden: Tensor | None = None
@@ -107,33 +107,33 @@ class Answer(NamedTuple):
 class BatchModel(LanguageModel, Protocol):
     """A language model that reads for several texts in one pass; others make one for each."""
 
-    def forward_batch(self, readings: Sequence[Reading]) -> list[Answer]:
-        """What `forward` gives for each reading, or `forward_with_hidden`, up to rounding.
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """What `PassInput.answer` gives for each of them, up to rounding.
 
-        readings  of this model, at least one, each of a text and cache of its own
+        inputs  of this model, at least one, each of a text and cache of its own
         """
 
 
-def answers(readings: Sequence[Reading]) -> list[Answer]:
-    """What one model makes of all readings: in one pass, if it is a `BatchModel`."""
-    forward_batch = getattr(readings[0].model, "forward_batch", None)
-    if len(readings) == 1 or forward_batch is None:
-        return [reading.answer() for reading in readings]
-    read: list[Answer] = forward_batch(readings)
+def answers(inputs: Sequence[PassInput]) -> list[PassOutput]:
+    """What one model makes of all that it is asked: in one pass, if it is a `BatchModel`."""
+    forward_batch = getattr(inputs[0].model, "forward_batch", None)
+    if len(inputs) == 1 or forward_batch is None:
+        return [asked.answer() for asked in inputs]
+    read: list[PassOutput] = forward_batch(inputs)
     return read
 
 
-def text_reading(
+def text_input(
     model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
-) -> Reading:
+) -> PassInput:
     """A text that an empty cache shall take in, for the logits behind its last `num_logits`."""
     read = torch.tensor(tokens, device=model.device)
     places = torch.arange(len(read), device=model.device)
-    return Reading(model, read, places, cache, num_logits=num_logits)
+    return PassInput(model, read, places, cache, num_logits=num_logits)
 
 
 def read_text(
     model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
 ) -> Tensor:
     """The logits behind the last `num_logits` of a text that an empty cache takes in."""
-    return text_reading(model, tokens, cache, num_logits).answer().logits
+    return text_input(model, tokens, cache, num_logits).answer().logits

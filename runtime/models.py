@@ -19,7 +19,7 @@ from planner.documents.origin import ModelInfo
 
 from .attention import MASKED, TREE, visibility, why_not_tree
 from .cache import CachesTogether, RowCache, TreeCache
-from .language_model import Answer, Reading
+from .language_model import PassOutput, PassInput
 from .probe import check_tree_passes
 
 TESTED_FAMILIES = (
@@ -125,28 +125,27 @@ class HuggingFaceModel:
             logits = self.forward(tokens, positions, cache, visible, num_logits=num_logits)
         return logits, caught[0][0, caught[0].shape[1] - len(logits) :]
 
-    def forward_batch(self, readings: Sequence[Reading]) -> list[Answer]:
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
         """All rows are one sequence to the model, in which texts do not see each other."""
-        wanted = [reading.num_wanted for reading in readings]
+        wanted = [asked.num_wanted for asked in inputs]
         with self._hidden() as caught:
-            logits = self._of_texts(readings, wanted)
+            logits = self._of_texts(inputs, wanted)
         hidden = caught[0][0, : len(logits)]
         parts = zip(logits.split(wanted), hidden.split(wanted), strict=True)
-        return [Answer(*each) for each in parts]
+        return [PassOutput(*each) for each in parts]
 
     @torch.inference_mode()
-    def _of_texts(self, readings: Sequence[Reading], wanted: Sequence[int]) -> Tensor:
+    def _of_texts(self, inputs: Sequence[PassInput], wanted: Sequence[int]) -> Tensor:
         """Logits of the last `wanted` rows of each text, one text's behind the other's."""
-        counts = [len(reading.tokens) for reading in readings]
-        caches = [reading.cache for reading in readings]
-        rows = zip(counts, (cache.length for cache in caches), strict=True)
-        seen = [(*each, reading.visible) for each, reading in zip(rows, readings, strict=True)]
+        counts = [len(asked.tokens) for asked in inputs]
+        caches = [asked.cache for asked in inputs if isinstance(asked.cache, TreeCache)]
+        seen = [(len(asked.tokens), asked.cache.length, asked.visible) for asked in inputs]
         ends = zip(accumulate(counts), wanted, strict=True)
         kept = [row for end, num in ends for row in range(end - num, end)]
         together = CachesTogether(caches, counts, apart=self._visibility.apart)
         output = self.module(
-            input_ids=torch.cat([reading.tokens for reading in readings])[None],
-            position_ids=torch.cat([reading.positions for reading in readings])[None],
+            input_ids=torch.cat([asked.tokens for asked in inputs])[None],
+            position_ids=torch.cat([asked.positions for asked in inputs])[None],
             past_key_values=together,
             use_cache=True,
             logits_to_keep=torch.tensor(kept or [0], device=self.device),

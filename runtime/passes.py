@@ -13,10 +13,10 @@ import torch
 
 from planner.documents.document import PlannerError
 
-from .language_model import Answer, LanguageModel, Reading, answers
+from .language_model import PassOutput, LanguageModel, PassInput, answers
 
 T = TypeVar("T")
-Asking = Generator[Reading, Answer, T]
+Asking = Generator[PassInput, PassOutput, T]
 """What needs passes on the way to its result."""
 
 
@@ -24,16 +24,16 @@ Asking = Generator[Reading, Answer, T]
 def alone(asking: Asking[T]) -> T:
     """The result, each pass made for it alone."""
     try:
-        reading = next(asking)
+        asked = next(asking)
         while True:
-            reading = asking.send(reading.answer())
+            asked = asking.send(asked.answer())
     except StopIteration as end:
         result: T = end.value
         return result
 
 
 @torch.inference_mode()
-def together(asked: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | PlannerError]:
+def together(askings: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | PlannerError]:
     """The result of each, in their order, or what it could not be had for.
 
     last  the model that is passed when nobody asks for another's passes any more
@@ -41,24 +41,25 @@ def together(asked: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | Pla
     Passes of one model that several ask for at a time are one.
     """
     results: dict[int, T | PlannerError] = {}
-    waiting: dict[int, Reading] = {}
+    waiting: dict[int, PassInput] = {}
 
-    def go_on(which: int, answer: Answer | None) -> None:
+    def go_on(which: int, answer: PassOutput | None) -> None:
         try:
-            waiting[which] = next(asked[which]) if answer is None else asked[which].send(answer)
+            asking = askings[which]
+            waiting[which] = next(asking) if answer is None else asking.send(answer)
         except StopIteration as end:
             results[which] = end.value
         except PlannerError as error:
             results[which] = error
 
-    for which in range(len(asked)):
+    for which in range(len(askings)):
         go_on(which, None)
     while waiting:
-        models = (reading.model for reading in waiting.values())
+        models = (asked.model for asked in waiting.values())
         model = next((each for each in models if each is not last), last)
-        served = [which for which, reading in waiting.items() if reading.model is model]
+        served = [which for which, asked in waiting.items() if asked.model is model]
         for which, answer in zip(
             served, answers([waiting.pop(which) for which in served]), strict=True
         ):
             go_on(which, answer)
-    return [results[which] for which in range(len(asked))]
+    return [results[which] for which in range(len(askings))]

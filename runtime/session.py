@@ -18,7 +18,7 @@ from planner.verifiers import Verifier, verifier_at
 
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
-from .language_model import Answer, HiddenModel, LanguageModel, Reading, text_reading
+from .language_model import PassOutput, HiddenModel, LanguageModel, PassInput, text_input
 from .passes import Asking, alone
 from .randomness import Source
 from .token_distribution import distribution
@@ -125,7 +125,7 @@ class Session:
             if model is not None and cache is not None:
                 cache.rewind(0)
                 if len(ids) > 1:
-                    yield text_reading(model, self.tokens[:-1], cache, 0)
+                    yield text_input(model, self.tokens[:-1], cache, 0)
         return 1e3 * (self._now() - start)
 
     def step(self, policy: Policy, *, max_tokens: int | None = None) -> StepRecord:
@@ -203,7 +203,7 @@ class Session:
                     policy.expanded(nodes, seen.drawn, seen.features)
         return tree, times
 
-    def _expansion(self, tree: DraftTree, nodes: Sequence[int]) -> Reading:
+    def _expansion(self, tree: DraftTree, nodes: Sequence[int]) -> PassInput:
         """The draft pass over `nodes`, which join the draft's cache; with hidden states, if there
         is a head that they are for."""
         draft, cache = self.draft, self._draft_cache
@@ -224,10 +224,10 @@ class Session:
             places = torch.arange(cache.length, len(self.tokens), device=draft.device)
             visible = None
         hidden = self.score is not None
-        return Reading(draft, tokens, places, cache, visible, len(nodes), hidden)
+        return PassInput(draft, tokens, places, cache, visible, len(nodes), hidden)
 
     def _expand(
-        self, tree: DraftTree, nodes: list[int], policy: Policy, answer: Answer
+        self, tree: DraftTree, nodes: list[int], policy: Policy, answer: PassOutput
     ) -> Seen | None:
         """Draw below `nodes`: candidates, of which the policy is shown what it may see, or exactly
         the children that they have, of which there is nothing to be shown."""
@@ -244,11 +244,11 @@ class Session:
         candidates, distinct = tokens.view(-1, num), self._verifier.distinct
         return shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
 
-    def _verification(self, tree: DraftTree) -> Reading:
+    def _verification(self, tree: DraftTree) -> PassInput:
         """The target's pass over all nodes."""
         visible = None if tree.num_nodes == 1 else tree.visible_to_all()
         places = tree.positions(len(self.tokens) - 1)
-        return Reading(self.target, tree.tokens, places, self._target_cache, visible)
+        return PassInput(self.target, tree.tokens, places, self._target_cache, visible)
 
     def _keep(self, tree: DraftTree, path: list[int]) -> None:
         """Leave in the caches what the committed text needs; the rest of the tree goes."""
