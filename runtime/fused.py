@@ -20,7 +20,7 @@ from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attentio
 from transformers import PreTrainedModel
 
 from .cache import RowCache, TreeCache
-from .language_model import PassOutput, PassInput
+from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
 from .packed import can_pack, product
 from .probe import agree
@@ -142,7 +142,9 @@ class FusedModel(HuggingFaceModel):
         """All products are of all texts' rows at once; attention is each text's own."""
         read = self._read(inputs)
         counts = [asked.num_wanted for asked in inputs]
-        return [PassOutput(*each) for each in zip(*(each.split(counts) for each in read), strict=True)]
+        return [
+            PassOutput(*each) for each in zip(*(each.split(counts) for each in read), strict=True)
+        ]
 
     @torch.inference_mode()
     def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:

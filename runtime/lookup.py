@@ -20,7 +20,7 @@ from planner.documents.origin import BESIDE_LOOKUP, LOOKUP, ModelInfo
 from tree_kernels.host.ngrams import ALONE, BESIDE, LONGEST, Contexts, fill_ngram_law
 
 from .cache import RowCache
-from .language_model import PassOutput, LanguageModel, PassInput, answers
+from .language_model import LanguageModel, PassInput, PassOutput, answers
 
 
 class TextCache:

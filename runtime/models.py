@@ -19,7 +19,7 @@ from planner.documents.origin import ModelInfo
 
 from .attention import MASKED, TREE, visibility, why_not_tree
 from .cache import CachesTogether, RowCache, TreeCache
-from .language_model import PassOutput, PassInput
+from .language_model import PassInput, PassOutput
 from .probe import check_tree_passes
 
 TESTED_FAMILIES = (

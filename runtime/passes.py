@@ -13,7 +13,7 @@ import torch
 
 from planner.documents.document import PlannerError
 
-from .language_model import PassOutput, LanguageModel, PassInput, answers
+from .language_model import LanguageModel, PassInput, PassOutput, answers
 
 T = TypeVar("T")
 Asking = Generator[PassInput, PassOutput, T]

@@ -100,11 +100,11 @@ class Scheduler:
             if isinstance(new, PlannerError):
                 self._fail(request, str(new))
             elif row.ended:
-                self.release(request)
+                self._release(request)
         return bool(self._rows or self._waiting)
 
-    def release(self, request: Request) -> None:
-        """Let the request end with the tokens that it has; its row is the next one's."""
+    def _release(self, request: Request) -> None:
+        """End the request with the tokens that it has; its row is the next one's."""
         request.done = True
         if request in self._rows:
             self._free.append(self._rows.pop(request).session)
@@ -165,7 +165,7 @@ class Request:
         """Want no more of it; nothing happens if it is over."""
         if not self.done:
             self._cancelled = True
-            self._scheduler.release(self)
+            self._scheduler._release(self)
 
     def generation(self) -> Generation:
         """The whole continuation, decoded to its end.  Raises PlannerError if it failed or was

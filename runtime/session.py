@@ -18,7 +18,7 @@ from planner.verifiers import Verifier, verifier_at
 
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
-from .language_model import PassOutput, HiddenModel, LanguageModel, PassInput, text_input
+from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, text_input
 from .passes import Asking, alone
 from .randomness import Source
 from .token_distribution import distribution

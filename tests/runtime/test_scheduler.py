@@ -259,9 +259,7 @@ class Counting(TableModel):
 def test_a_step_has_one_pass_of_the_target_and_one_of_the_draft_for_each_level():
     """Two rows draft three levels, and a third, which comes later, reads its prompt meanwhile."""
     target, draft = (Counting(torch.zeros(4, 4, 4)) for _ in range(2))
-    plan = Plan(
-        drafting=TreeDrafting(parents=[-1, 0, 1, 2]), verifier="rrsw", sampling=Sampling()
-    )
+    plan = Plan(drafting=TreeDrafting(parents=[-1, 0, 1, 2]), verifier="rrsw", sampling=Sampling())
     scheduler = Scheduler(Decoder.from_plan(plan, target, draft))
     for prompt in ([1, 2], [3, 2, 1]):
         scheduler.submit(prompt, max_new_tokens=40)
@@ -305,7 +303,7 @@ def test_iterating_gives_tokens_as_they_come_and_takes_the_others_along():
     parts = list(first)
     assert sum(parts, []) == decoder.generate(PROMPT, max_new_tokens=9, seed=1).tokens
     assert len(parts) == first.generation().report.measured.num_steps
-    assert 0 < len(second.tokens)
+    assert len(second.tokens) > 0
     assert sum(second, []) == decoder.generate(PROMPT, max_new_tokens=9, seed=2).tokens
     assert list(first) == [first.tokens]  # from the first on, all at once
     assert not scheduler.step()
