@@ -30,9 +30,9 @@ def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMa
     """The one that says to the implementation which `config` names what rows see.
 
     Its `name` is what documents call the implementation; its `arguments` are keyword arguments of
-    the model, for a pass of `num_rows` rows behind `length`, `visible` as for `LanguageModel`; those
-    `for_texts` are of a pass over several texts, of each of which the same is said.  `apart` says
-    whether attention then takes each text's keys and values by themselves.
+    the model, for a pass of `num_rows` rows behind `length`, `visible` as for `LanguageModel`, and
+    those `for_texts` of a pass over several texts, given the same of each.  `apart` says whether
+    attention then takes each text's keys and values by themselves.
     """
     implementation: str = config._attn_implementation
     if implementation == TREE:

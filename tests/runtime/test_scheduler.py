@@ -6,6 +6,7 @@ import gc
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import pytest
 import torch
@@ -259,7 +260,7 @@ class Counting(TableModel):
 def test_a_step_has_one_pass_of_the_target_and_one_of_the_draft_for_each_level():
     """Two rows draft three levels, and a third, which comes later, reads its prompt meanwhile."""
     target, draft = (Counting(torch.zeros(4, 4, 4)) for _ in range(2))
-    plan = Plan(drafting=TreeDrafting(parents=[-1, 0, 1, 2]), verifier="rrsw", sampling=Sampling())
+    plan = Plan(drafting=TreeDrafting(parents=[-1, 0, 1, 2]), verifier="rrsw", sampling=SAMPLING)
     scheduler = Scheduler(Decoder.from_plan(plan, target, draft))
     for prompt in ([1, 2], [3, 2, 1]):
         scheduler.submit(prompt, max_new_tokens=40)
@@ -301,10 +302,14 @@ def test_iterating_gives_tokens_as_they_come_and_takes_the_others_along():
     scheduler = Scheduler(decoder, max_rows=2)
     first, second = (scheduler.submit(PROMPT, max_new_tokens=9, seed=seed) for seed in (1, 2))
     parts = list(first)
-    assert sum(parts, []) == decoder.generate(PROMPT, max_new_tokens=9, seed=1).tokens
+    assert [*chain.from_iterable(parts)] == decoder.generate(
+        PROMPT, max_new_tokens=9, seed=1
+    ).tokens
     assert len(parts) == first.generation().report.measured.num_steps
     assert len(second.tokens) > 0
-    assert sum(second, []) == decoder.generate(PROMPT, max_new_tokens=9, seed=2).tokens
+    assert [*chain.from_iterable(second)] == decoder.generate(
+        PROMPT, max_new_tokens=9, seed=2
+    ).tokens
     assert list(first) == [first.tokens]  # from the first on, all at once
     assert not scheduler.step()
 
@@ -324,9 +329,9 @@ def test_a_batch_of_prompts_has_the_seeds_of_decode_prompts(max_rows):
 
 def test_a_row_that_cannot_go_on_fails_alone():
     """The draft overflows behind token 4, which only one text has."""
-    logits = torch.zeros(5, 5, dtype=torch.float64)
-    target = TableModel(logits.index_fill(1, torch.tensor([4]), -torch.inf))
-    draft = TableModel(logits.index_fill(0, torch.tensor([4]), torch.nan))
+    four = torch.tensor([4])
+    logits = torch.zeros(5, 5, dtype=torch.float64).index_fill(1, four, -torch.inf)
+    target, draft = TableModel(logits), TableModel(logits.index_fill(0, four, torch.nan))
     plan = Plan(drafting=SHAPES["tree"], verifier="rrsw", sampling=SAMPLING)
     decoder = Decoder.from_plan(plan, target, draft)
     scheduler = Scheduler(decoder)
@@ -391,6 +396,6 @@ def test_a_cancelled_text_is_not_whole():
         scheduler.step()
     request.cancel()
     request.cancel()
-    assert sum(request, []) == request.tokens != []
+    assert [*chain.from_iterable(request)] == request.tokens != []
     with pytest.raises(PlannerError, match=r"cancelled after \d+ tokens"):
         request.generation()
