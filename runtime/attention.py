@@ -176,7 +176,7 @@ def _attend(
         return _mixed(query, key, value, scaling, token_tree).transpose(1, 2), None
     queries = query.split([num_rows for num_rows, _ in token_tree], dim=2)
     texts = zip(queries, key, value, token_tree, strict=True)
-    mixed = [_mixed(*states, scaling, tree) for *states, (_, tree) in texts]
+    mixed = [_mixed(q, k, v, scaling, tree) for q, k, v, (_, tree) in texts]
     return torch.cat(mixed, dim=2).transpose(1, 2), None
 
 

@@ -231,7 +231,7 @@ class Decoder:
         return Wanted(prompt, max_new_tokens, ending, checked_seed(seed))
 
     def writer(self, wanted: Wanted, session: Session | None = None) -> Writer:
-        """What writes that text, in the session of a text that is over, or else in a new one."""
+        """The writer of that text, in the session of a text that is over, or else in a new one."""
         settings = [] if self.loop is None else self.plan.settings
         policies = [self.plan.policy(each) for each in settings] or [self.plan.policy()]
         rng = seeded_source(wanted.seed, self.target.device)

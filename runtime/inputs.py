@@ -118,7 +118,7 @@ def checked_limits(
 
 @contextmanager
 def named(what: str) -> Iterator[None]:
-    """What goes wrong inside is said of `what`."""
+    """A context whose errors say that they are of `what`."""
     try:
         yield
     except PlannerError as error:

@@ -88,16 +88,16 @@ class PassInput(NamedTuple):
         return len(self.tokens) if self.num_logits is None else self.num_logits
 
     def answer(self) -> PassOutput:
-        """What the model makes of it, in a pass of its own."""
-        model, *rows, num_logits, hidden = self
-        if not hidden:
-            return PassOutput(model.forward(*rows, num_logits=num_logits))
+        """The outcome, in a pass of its own."""
+        model, rows = self.model, self[1:5]
+        if not self.hidden:
+            return PassOutput(model.forward(*rows, num_logits=self.num_logits))
         assert isinstance(model, HiddenModel)
-        return PassOutput(*model.forward_with_hidden(*rows, num_logits=num_logits))
+        return PassOutput(*model.forward_with_hidden(*rows, num_logits=self.num_logits))
 
 
 class PassOutput(NamedTuple):
-    """What comes of it: `logits` float [k, V] behind the last k rows, and their `hidden` states
+    """The outcome of a pass: `logits` float [k, V] behind the last k rows, and their `hidden` states
     float [k, hidden_size], at least where these were wanted."""
 
     logits: Tensor
@@ -108,14 +108,14 @@ class BatchModel(LanguageModel, Protocol):
     """A language model that reads for several texts in one pass; others make one for each."""
 
     def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
-        """What `PassInput.answer` gives for each of them, up to rounding.
+        """The outcome for each, that of `PassInput.answer` up to rounding.
 
         inputs  of this model, at least one, each of a text and cache of its own
         """
 
 
 def answers(inputs: Sequence[PassInput]) -> list[PassOutput]:
-    """What one model makes of all that it is asked: in one pass, if it is a `BatchModel`."""
+    """The outcomes of all that one model is asked: in one pass, if it is a `BatchModel`."""
     forward_batch = getattr(inputs[0].model, "forward_batch", None)
     if len(inputs) == 1 or forward_batch is None:
         return [asked.answer() for asked in inputs]

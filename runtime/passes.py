@@ -17,7 +17,7 @@ from .language_model import LanguageModel, PassInput, PassOutput, answers
 
 T = TypeVar("T")
 Asking = Generator[PassInput, PassOutput, T]
-"""What needs passes on the way to its result."""
+"""A computation that needs passes on the way to its result."""
 
 
 @torch.inference_mode()
