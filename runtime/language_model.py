@@ -97,8 +97,8 @@ class PassInput(NamedTuple):
 
 
 class PassOutput(NamedTuple):
-    """The outcome of a pass: `logits` float [k, V] behind the last k rows, and their `hidden` states
-    float [k, hidden_size], at least where these were wanted."""
+    """The outcome of a pass: `logits` float [k, V] behind the last k rows, and their `hidden`
+    states float [k, hidden_size], at least where these were wanted."""
 
     logits: Tensor
     hidden: Tensor | None = None

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 import torch
 
-from planner import Plan, PlannerError, Tree
+from planner import Plan, Tree
 from planner.documents.sampling import Sampling
 from planner.policies import Drafting, TreeDrafting
 from planner.policies.fixed import FixedTree
 from runtime import VERIFIERS, Decoder, LookupModel, Scheduler, Session, TableModel, decode
 from runtime import passes as passes_module
-from runtime.decode import prompt_seed
 from runtime.language_model import PassInput, PassOutput
 from runtime.passes import together
 from tests.policies.settings import chains, trees
