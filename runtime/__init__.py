@@ -8,6 +8,7 @@ from .loading import as_language_model, load_model, load_tokenizer
 from .lookup import LookupBeside, LookupModel
 from .models import HuggingFaceModel
 from .randomness import Source, TorchSource
+from .scheduler import Request, Scheduler
 from .session import Session, StepRecord
 from .table import TableModel
 from .token_distribution import distribution
@@ -20,6 +21,8 @@ __all__ = [
     "LanguageModel",
     "LookupBeside",
     "LookupModel",
+    "Request",
+    "Scheduler",
     "Session",
     "Source",
     "StepRecord",

@@ -8,6 +8,7 @@ makes one, and find the bits among the keyword arguments that models hand down u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,9 @@ def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMa
     """The one that says to the implementation which `config` names what rows see.
 
     Its `name` is what documents call the implementation; its `arguments` are keyword arguments of
-    the model, for a pass of `num_rows` rows behind `length`, `visible` as for `LanguageModel`.
+    the model, for a pass of `num_rows` rows behind `length`, `visible` as for `LanguageModel`, and
+    those `for_texts` of a pass over several texts, given the same of each.  `apart` says whether
+    attention then takes each text's keys and values by themselves.
     """
     implementation: str = config._attn_implementation
     if implementation == TREE:
@@ -37,8 +40,14 @@ def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMa
     return DenseMask(implementation, device, dtype)
 
 
+Rows = tuple[int, int, Tensor | None]
+"""Of one text in a pass: `num_rows`, `length` and `visible`."""
+
+
 class DenseMask:
     """A mask over all rows, for the implementations in `MASKED`."""
+
+    apart = False
 
     def __init__(self, name: str, device: torch.device, dtype: torch.dtype) -> None:
         self.name, self._device, self._dtype = name, device, dtype
@@ -51,13 +60,24 @@ class DenseMask:
         own causal mask is right and needs no tensor at all."""
         if visible is None and self.name == "sdpa" and (num_rows == 1 or length == 0):
             return None
-        mask = visible
-        if mask is None or mask.shape[1] < length + num_rows:
-            mask = torch.ones((num_rows, length + num_rows), dtype=torch.bool, device=self._device)
-            if visible is None:
-                mask.tril_(length)
-            else:
-                mask[:, -visible.shape[1] :] = visible
+        return self._as_wanted(self._whole(num_rows, length, visible))
+
+    def for_texts(self, texts: Sequence[Rows]) -> dict[str, Any]:
+        """A mask [1, 1, all new rows, all rows] by which no text sees another's rows."""
+        masks = [self._whole(*text) for text in texts]
+        return {"attention_mask": self._as_wanted(torch.block_diag(*masks))}
+
+    def _whole(self, num_rows: int, length: int, visible: Tensor | None) -> Tensor:
+        """bool [n, length + n]: which rows does each new one see?"""
+        if visible is not None and visible.shape[1] == length + num_rows:
+            return visible
+        mask = torch.ones((num_rows, length + num_rows), dtype=torch.bool, device=self._device)
+        if visible is None:
+            return mask.tril_(length)
+        mask[:, -visible.shape[1] :] = visible
+        return mask
+
+    def _as_wanted(self, mask: Tensor) -> Tensor:
         if self.name == "eager":
             hidden = torch.finfo(self._dtype).min
             mask = torch.zeros_like(mask, dtype=self._dtype).masked_fill_(~mask, hidden)
@@ -81,6 +101,8 @@ class TokenTree:
 class PackedBits:
     """A bit for each new row and each row of the tree, for `tree_kernels`."""
 
+    apart = True
+
     def __init__(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> None:
         kernel = available(device, dtype, head_dim) is None
         self.name = "tree" if kernel else "tree (reference)"
@@ -99,6 +121,11 @@ class PackedBits:
         counts = torch.tensor([length + num_rows - size, size], dtype=torch.int32)
         counts = counts.to(self._device, non_blocking=True)
         return {"token_tree": TokenTree(counts[:1], counts[1:], bits)}
+
+    def for_texts(self, texts: Sequence[Rows]) -> dict[str, Any]:
+        """A tree of each text's own, or none for a text from its start."""
+        trees = [self.arguments(*text).get("token_tree") for text in texts]
+        return {"token_tree": [(text[0], tree) for text, tree in zip(texts, trees, strict=True)]}
 
 
 def register_tree_attention() -> None:
@@ -129,11 +156,13 @@ def _attend(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     *,
-    token_tree: TokenTree | None = None,
+    token_tree: TokenTree | list[tuple[int, TokenTree | None]] | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """The attention function of transformers: [1, heads, n, head size] -> [1, n, heads, head size].
 
+    Where rows are of several texts, `token_tree` has the number of them and the tree of each, and
+    `key` and `value` are as many tensors.
     Of sliding windows nothing is to be seen: a model is served up to its shortest one.
     """
     unserved = [name for name in _UNSERVED if others.get(name) is not None]
@@ -143,23 +172,33 @@ def _attend(
             f"attention: got a model that wants {what}, which tree attention does not know; choose "
             "attention sdpa or eager"
         )
-    if token_tree is None:
-        num_rows = query.shape[2]
-        if num_rows not in (1, key.shape[2]):  # neither the next token of a text nor all of it
-            raise PlannerError(
-                "attention: got a model that does not hand the tree down to its layers; choose "
-                "attention sdpa or eager"
-            )
-        mixed = scaled_dot_product_attention(
-            query, key, value, is_causal=num_rows > 1, scale=scaling,
-            enable_gqa=query.shape[1] != key.shape[1],
+    if not isinstance(token_tree, list):
+        return _mixed(query, key, value, scaling, token_tree).transpose(1, 2), None
+    queries = query.split([num_rows for num_rows, _ in token_tree], dim=2)
+    texts = zip(queries, key, value, token_tree, strict=True)
+    mixed = [_mixed(q, k, v, scaling, tree) for q, k, v, (_, tree) in texts]
+    return torch.cat(mixed, dim=2).transpose(1, 2), None
+
+
+def _mixed(
+    query: Tensor, key: Tensor, value: Tensor, scaling: float | None, tree: TokenTree | None
+) -> Tensor:
+    """[1, heads, n, head size], of the rows of one text."""
+    if tree is not None:
+        return tree_attention(
+            query, key, value, tree.prefix_lengths, tree.bits,
+            tree_rows=tree.num_rows, scaling=scaling,
         )  # fmt: skip
-    else:
-        mixed = tree_attention(
-            query, key, value, token_tree.prefix_lengths, token_tree.bits,
-            tree_rows=token_tree.num_rows, scaling=scaling,
-        )  # fmt: skip
-    return mixed.transpose(1, 2), None
+    num_rows = query.shape[2]
+    if num_rows not in (1, key.shape[2]):  # neither the next token of a text nor all of it
+        raise PlannerError(
+            "attention: got a model that does not hand the tree down to its layers; choose "
+            "attention sdpa or eager"
+        )
+    return scaled_dot_product_attention(
+        query, key, value, is_causal=num_rows > 1, scale=scaling,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )  # fmt: skip
 
 
 _UNSERVED = ("softcap", "s_aux", "position_bias")

@@ -137,6 +137,33 @@ class TreeCache(Cache):
         return grown
 
 
+class CachesTogether(TreeCache):
+    """The caches of several texts in one pass over their new rows, one text's behind the other's.
+
+    counts  new rows of each text, in the order of `caches`
+    apart   hand out each text's keys and values by themselves, for attention that is each its own;
+            else all of them, one text's behind the other's, for a mask to tell them apart
+    """
+
+    def __init__(self, caches: Sequence[TreeCache], counts: Sequence[int], *, apart: bool) -> None:
+        super().__init__(len(caches[0]), 0)
+        self.length = sum(cache.length for cache in caches)
+        self._caches, self._counts, self._apart = caches, list(counts), apart
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Write one layer's new rows, each text's into its own cache; returns all their rows."""
+        new = (states.split(self._counts, dim=2) for states in (key_states, value_states))
+        texts = zip(self._caches, *new, strict=True)
+        keys, values = zip(*(cache.update(*rows, layer_idx) for cache, *rows in texts), strict=True)
+        return (keys, values) if self._apart else (torch.cat(keys, 2), torch.cat(values, 2))
+
+    def append(self, num_rows: int) -> None:
+        for cache, count in zip(self._caches, self._counts, strict=True):
+            cache.append(count)
+
+
 def _move_rows_(store: Tensor, start: int, rows: list[int]) -> None:
     """Move rows start + r, for r in `rows`, of every layer to `start` and behind."""
     if store.device.type == "cpu":

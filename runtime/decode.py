@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from torch import Tensor, nn
@@ -18,12 +17,21 @@ from planner.verifiers import VERIFIERS
 
 from .closed_loop import ClosedLoop
 from .ending import Ending
-from .inputs import check_length, check_models, checked_ending, checked_prompt
+from .inputs import (
+    check_length,
+    check_models,
+    checked_ending,
+    checked_limits,
+    checked_prompt,
+    named,
+)
 from .language_model import LanguageModel
 from .loading import as_language_model
-from .randomness import Source, seeded_source
+from .randomness import checked_seed, seeded_source
 from .reports import Run, report_of
+from .scheduler import Scheduler
 from .session import Score, Session
+from .writer import Wanted, Writer
 
 WARM_UP_TOKENS = 8
 
@@ -142,13 +150,15 @@ class Decoder:
         tokens and strings that are none, a text longer than the models' positions,
         max_new_tokens < 1.
         """
-        ending = self._ending(stop_tokens, stop_strings)
-        run, steps = self._start(input_ids, max_new_tokens, seed, ending)
-        for tokens in steps:
+        wanted = self.wanted(
+            input_ids, max_new_tokens=max_new_tokens, seed=seed, stop_tokens=stop_tokens,
+            stop_strings=stop_strings,
+        )  # fmt: skip
+        writer = self.writer(wanted)
+        for tokens in writer.steps():
             if on_tokens is not None:
                 on_tokens(tokens)
-        report = report_of(self.plan, (self.target, self.draft), [run], seed=seed)
-        return Generation(list(run.tokens), self._with_changes(report), run.logprobs)
+        return self.generation(writer.run, seed)
 
     def stream(
         self,
@@ -161,59 +171,95 @@ class Decoder:
     ) -> Iterator[list[int]]:
         """The same continuation as `generate`'s, step by step; whoever takes no further step has
         cancelled it.  Checks its arguments at once."""
+        wanted = self.wanted(
+            input_ids, max_new_tokens=max_new_tokens, seed=seed, stop_tokens=stop_tokens,
+            stop_strings=stop_strings,
+        )  # fmt: skip
+        return self.writer(wanted).steps()
+
+    def generate_batch(
+        self,
+        prompts: Sequence[Sequence[int] | Tensor],
+        *,
+        max_new_tokens: int | Sequence[int] = 128,
+        seed: int = 0,
+        stop_tokens: Sequence[int] | None = None,
+        stop_strings: Sequence[str] = (),
+        max_rows: int | None = None,
+    ) -> list[Generation]:
+        """Continue many prompts together; see `Scheduler`.
+
+        prompts         of any lengths, each as `generate` takes it
+        max_new_tokens  of all of them, or of each
+        seed            prompt i is continued with `prompt_seed(seed, i)`, and so as `generate`
+                        continues it with that
+        max_rows        most that are decoded at a time; None: all
+
+        Times in the reports are those of steps that texts share.  Raises PlannerError as
+        `generate` does, every prompt being checked before any is decoded, and for a decoder that
+        follows the machine.
+        """
+        limits = checked_limits(prompts, max_new_tokens)
+        checked_seed(seed)
+        scheduler = Scheduler(self, max_rows=len(prompts) if max_rows is None else max_rows)
+        requests = []
+        for index, (prompt, limit) in enumerate(zip(prompts, limits, strict=True)):
+            with named(f"prompts[{index}]"):
+                request = scheduler.submit(
+                    prompt, max_new_tokens=limit, seed=prompt_seed(seed, index),
+                    stop_tokens=stop_tokens, stop_strings=stop_strings,
+                )  # fmt: skip
+            requests.append(request)
+        generations = []
+        for index, request in enumerate(requests):
+            with named(f"prompts[{index}]"):
+                generations.append(request.generation())
+        return generations
+
+    def wanted(
+        self,
+        input_ids: Sequence[int] | Tensor,
+        *,
+        max_new_tokens: int,
+        seed: int,
+        stop_tokens: Sequence[int] | None,
+        stop_strings: Sequence[str],
+    ) -> Wanted:
+        """The arguments of `generate`, checked.  Raises PlannerError as that does."""
         ending = self._ending(stop_tokens, stop_strings)
-        return self._start(input_ids, max_new_tokens, seed, ending)[1]
-
-    def _ending(self, stop_tokens: Sequence[int] | None, stop_strings: Sequence[str]) -> Ending:
-        own = self.target.stop_tokens if stop_tokens is None else stop_tokens
-        return checked_ending(own, stop_strings, self.to_text)
-
-    def _start(
-        self, input_ids: Sequence[int] | Tensor, max_new_tokens: int, seed: int, ending: Ending
-    ) -> tuple[Run, Iterator[list[int]]]:
-        """One prompt under way: what is recorded of it, and its steps' new tokens."""
         prompt = self._checked(input_ids, max_new_tokens)
-        rng = seeded_source(seed, self.target.device)
-        run = Run(num_prompt_tokens=len(prompt))
-        return run, self._steps(run, prompt, max_new_tokens, ending, rng)
+        return Wanted(prompt, max_new_tokens, ending, checked_seed(seed))
 
-    def _steps(
-        self, run: Run, prompt: list[int], limit: int, ending: Ending, rng: Source
-    ) -> Iterator[list[int]]:
-        """Step until what ends the text or the limit."""
+    def writer(self, wanted: Wanted, session: Session | None = None) -> Writer:
+        """The writer of that text, in the session of a text that is over, or else in a new one."""
         settings = [] if self.loop is None else self.plan.settings
         policies = [self.plan.policy(each) for each in settings] or [self.plan.policy()]
+        rng = seeded_source(wanted.seed, self.target.device)
+        if session is not None:
+            session.rng = rng
+            return Writer(session, wanted, self.plan, policies, self.loop)
+        most_nodes = max(each.num_nodes for each in policies)
         session = Session(
             self.target,
             self.draft,
             verifier=VERIFIERS[self.plan.verifier],
             sampling=self.plan.sampling,
             rng=rng,
-            capacity=len(prompt) + limit + max(each.num_nodes for each in policies),
+            capacity=len(wanted.prompt) + wanted.max_new_tokens + most_nodes,
             score=self.score,
             timed=self.timed,
             logprobs=self.logprobs,
         )
-        run.prefill_ms = session.prefill(prompt)
-        ended = False
-        while not ended and len(run.tokens) < limit:
-            start = perf_counter()
-            which = 0
-            if self.loop is not None:
-                which = self.loop.choose()
-                session.use(VERIFIERS[settings[which].verifier])
-            step = session.step(policies[which], max_tokens=limit - len(run.tokens))
-            new, ended = ending.cut(run.tokens, step.tokens)
-            run.tokens.extend(new)
-            run.logprobs.extend(step.logprobs[: len(new)])
-            run.steps.append(step)
-            run.tokens_by_step.append(len(new))
-            run.step_ms.append(1e3 * (perf_counter() - start))
-            if self.loop is not None:
-                self.loop.note(len(step.tokens), run.step_ms[-1])
-                run.followed.append((which, self.loop.factor, self.loop.chance))
-                run.step_ms[-1] = 1e3 * (perf_counter() - start)
-            yield new
+        return Writer(session, wanted, self.plan, policies, self.loop)
+
+    def generation(self, run: Run, seed: int) -> Generation:
+        """The text that a run wrote, with a report of it."""
+        report = report_of(self.plan, (self.target, self.draft), [run], seed=seed)
+        return Generation(list(run.tokens), self._with_changes(report), run.logprobs)
+
+    def _ending(self, stop_tokens: Sequence[int] | None, stop_strings: Sequence[str]) -> Ending:
+        own = self.target.stop_tokens if stop_tokens is None else stop_tokens
+        return checked_ending(own, stop_strings, self.to_text)
 
     def _with_changes(self, report: Report) -> Report:
         """The report with what the closed loop did, if there is one."""
@@ -260,25 +306,21 @@ def decode_prompts(
     if baseline:
         alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})
         decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
-    if len(prompts) == 0:
-        raise PlannerError("prompts: got none, expected at least one")
     checked = []
-    for index, prompt in enumerate(prompts):
-        try:
-            checked.append(decoder._checked(prompt, max_new_tokens))
-        except PlannerError as error:
-            raise PlannerError(f"prompts[{index}]: {error}") from None
+    for index, limit in enumerate(checked_limits(prompts, max_new_tokens)):
+        with named(f"prompts[{index}]"):
+            checked.append(decoder._checked(prompts[index], limit))
     ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:
         few = min(WARM_UP_TOKENS, max_new_tokens)
-        list(each._start(checked[0], few, seed, ending)[1])
+        list(each.writer(Wanted(checked[0], few, ending, seed)).steps())
     for index, ids in enumerate(checked):
+        wanted = Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
         for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
-            own_seed = prompt_seed(seed, index)
-            run, steps = decoders[which]._start(ids, max_new_tokens, own_seed, ending)
-            list(steps)
-            runs[which].append(run)
+            writer = decoders[which].writer(wanted)
+            list(writer.steps())
+            runs[which].append(writer.run)
         if progress is not None:
             progress(index + 1, len(checked))
     report = report_of(

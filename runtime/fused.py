@@ -10,9 +10,9 @@ cache.  The sums are those of transformers in another order, so that logits agre
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attentio
 from transformers import PreTrainedModel
 
 from .cache import RowCache, TreeCache
+from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
 from .packed import can_pack, product
 from .probe import agree
@@ -78,6 +79,23 @@ class FusedLayer:
         )
 
 
+class TextRows(NamedTuple):
+    """The part that one text has in a pass: n new rows, which with those in its cache are t.
+
+    rows    its new ones among all of the pass
+    wanted  those of them whose logits are wanted
+    new     [K, n, d] each, 2 layers   places in the cache, to be written: keys, values, by layer
+    seen    [1, K, t, d] likewise      all of its keys and values, those in `new` included
+    mask    [H / K n, t]               added to scores, or None; see `FusedModel._mask`
+    """
+
+    rows: slice
+    wanted: slice
+    new: tuple[Tensor, ...]
+    seen: tuple[Tensor, ...]
+    mask: Tensor | None
+
+
 class FusedModel(HuggingFaceModel):
     """A `HuggingFaceModel` on a CPU that computes its passes itself; made by `fused`.
 
@@ -98,7 +116,6 @@ class FusedModel(HuggingFaceModel):
         self._head_size: int = model.model.layers[0].self_attn.head_dim
         self._rotations = self._rotations_of(64)
 
-    @torch.inference_mode()
     def forward(
         self,
         tokens: Tensor,
@@ -110,7 +127,6 @@ class FusedModel(HuggingFaceModel):
     ) -> Tensor:
         return self.forward_with_hidden(tokens, positions, cache, visible, num_logits=num_logits)[0]
 
-    @torch.inference_mode()
     def forward_with_hidden(
         self,
         tokens: Tensor,
@@ -120,47 +136,74 @@ class FusedModel(HuggingFaceModel):
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        assert isinstance(cache, TreeCache)
-        model, num_rows, start = self.module.model, len(tokens), cache.length
-        x = embedding(tokens, model.embed_tokens.weight)
-        end = start + num_rows
-        store = cache.with_room(num_rows, x, (self._kv_heads, self._head_size))
-        new, seen = store[:, 0, :, start:end].unbind(), store[:, :, :, :end].unbind()
-        turns = self._turns(positions, end)
-        mask = self._mask(num_rows, start, visible, x.dtype)
+        return self._read([PassInput(self, tokens, positions, cache, visible, num_logits)])
+
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """All products are of all texts' rows at once; attention is each text's own."""
+        read = self._read(inputs)
+        counts = [asked.num_wanted for asked in inputs]
+        return [
+            PassOutput(*each) for each in zip(*(each.split(counts) for each in read), strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
+        """Logits and hidden states of all wanted rows, one text's behind the other's."""
+        model = self.module.model
+        x = embedding(_joined([each.tokens for each in inputs]), model.embed_tokens.weight)
+        texts = self._texts(inputs, x)
+        positions = _joined([each.positions for each in inputs])
+        turns = self._turns(positions, max([each.cache.length for each in inputs]))
         for number, layer in enumerate(self._layers):
-            keys_values = slice(2 * number, 2 * number + 2)
-            x = self._layer(x, layer, (turns, mask), (new[keys_values], seen[keys_values]))
-        cache.append(num_rows)
-        kept = num_rows if num_logits is None else num_logits
-        wanted = slice(num_rows - kept, num_rows)
-        hidden = rms_norm(x[wanted], x.shape[1:], model.norm.weight, self._eps)
+            x = self._layer(x, layer, number, turns, texts)
+        wanted = _joined([x[text.wanted] for text in texts])
+        hidden = rms_norm(wanted, x.shape[1:], model.norm.weight, self._eps)
         return self._head(hidden), hidden
+
+    def _texts(self, inputs: Sequence[PassInput], x: Tensor) -> list[TextRows]:
+        """Each text's part in the pass over x [all rows, h]; its cache then counts its new rows."""
+        texts, first = [], 0
+        for asked in inputs:
+            cache, num_rows = asked.cache, len(asked.tokens)
+            assert isinstance(cache, TreeCache)
+            start, end, last = cache.length, cache.length + num_rows, first + num_rows
+            store = cache.with_room(num_rows, x, (self._kv_heads, self._head_size))
+            new, seen = store[:, 0, :, start:end].unbind(), store[:, :, :, :end].unbind()
+            mask = self._mask(num_rows, start, asked.visible, x.dtype)
+            wanted = slice(last - asked.num_wanted, last)
+            texts.append(TextRows(slice(first, last), wanted, new, seen, mask))
+            cache.append(num_rows)
+            first = last
+        return texts
 
     def _layer(
         self,
         x: Tensor,
         layer: FusedLayer,
-        shared: tuple[tuple[Tensor, Tensor], Tensor | None],
-        rows: tuple[tuple[Tensor, ...], tuple[Tensor, ...]],
+        number: int,
+        turns: tuple[Tensor, Tensor],
+        texts: Sequence[TextRows],
     ) -> Tensor:
-        """float [n, h] -> [n, h].
+        """float [all rows, h] -> [all rows, h].
 
-        shared  what all layers need: cosines and sines, the mask
-        rows    the layer's new keys and values in the cache, [K, n, d] each, to be written, and all
-                of its keys and values behind them, [1, K, t, d] each
+        turns  cosines and sines of all rows
+        texts  whose rows these are, in their order; the layer's are written into their caches
         """
-        heads, (turns, mask), (new, seen) = self._heads, shared, rows
+        heads, alone = self._heads, len(texts) == 1
         read = rms_norm(x, x.shape[1:], layer.before, self._eps)
         qkv = layer.qkv(read).view(len(x), -1, self._head_size)
         if layer.head_norm is not None:
             self._norm_heads_(qkv, layer.head_norm)
         values = qkv[:, heads + self._kv_heads :]
         turned = _turned(qkv[:, : heads + self._kv_heads], turns)
-        new[0].copy_(turned[:, heads:].transpose(0, 1))
-        new[1].copy_(values.transpose(0, 1))
-        mixed = self._attended(turned[:, :heads], seen, mask)
-        x = x + layer.out(mixed)
+        mixed = []
+        for rows, _, new, seen, mask in texts:
+            own, own_values = (turned, values) if alone else (turned[rows], values[rows])
+            new[2 * number].copy_(own[:, heads:].transpose(0, 1))
+            new[2 * number + 1].copy_(own_values.transpose(0, 1))
+            keys_values = seen[2 * number : 2 * number + 2]
+            mixed.append(self._attended(own[:, :heads], keys_values, mask))
+        x = x + layer.out(_joined(mixed))
         gate, up = layer.gate_up(rms_norm(x, x.shape[1:], layer.between, self._eps)).chunk(2, -1)
         return x + layer.down(silu(gate).mul_(up))
 
@@ -261,6 +304,11 @@ def _has_plain_layers(model: PreTrainedModel) -> bool:
         if len({each.bias is None for each in queries}) > 1:
             return False
     return True
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """All parts, one behind the other; a lone one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _turned(heads: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from torch import Tensor
@@ -29,7 +30,7 @@ def checked_prompt(input_ids: Sequence[int] | Tensor, vocab_size: int) -> list[i
         if input_ids.dim() != 1:
             raise PlannerError(
                 f"input_ids: got a tensor of shape {list(input_ids.shape)}, expected [P] or "
-                "[1, P]; decode the prompts of a batch one by one"
+                "[1, P]; generate_batch takes the prompts of a batch as a list"
             )
         input_ids = input_ids.tolist()
     try:
@@ -86,10 +87,47 @@ def checked_ending(
     return Ending(tokens, tuple(stop_strings), to_text)
 
 
+def checked_count(count: int, name: str) -> int:
+    """`count` as it is.  Raises PlannerError, which calls it `name`, unless it is 1 or more."""
+    if not _is_integer(count) or count < 1:
+        raise PlannerError(f"{name}: got {count!r}, expected an integer >= 1")
+    return count
+
+
+def checked_limits(
+    prompts: Sequence[Sequence[int] | Tensor], max_new_tokens: int | Sequence[int]
+) -> list[int]:
+    """The new tokens that each prompt may get; whether these are numbers is seen later.
+
+    Raises PlannerError where there are no prompts, or not as many numbers as prompts.
+    """
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+        kind = type(prompts).__name__
+        raise PlannerError(f"prompts: got a {kind}, expected a list of prompts")
+    if len(prompts) == 0:
+        raise PlannerError("prompts: got none, expected at least one")
+    if not isinstance(max_new_tokens, Sequence):
+        return [max_new_tokens] * len(prompts)
+    if len(max_new_tokens) != len(prompts):
+        raise PlannerError(
+            f"max_new_tokens: got {len(max_new_tokens)} numbers for {len(prompts)} prompts, "
+            "expected one for each, or one for all"
+        )
+    return list(max_new_tokens)
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """A context whose errors say that they are of `what`."""
+    try:
+        yield
+    except PlannerError as error:
+        raise PlannerError(f"{what}: {error}") from None
+
+
 def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[LanguageModel]) -> None:
     """Raise PlannerError unless there is something to decode and positions to decode it at."""
-    if not _is_integer(max_new_tokens) or max_new_tokens < 1:
-        raise PlannerError(f"max_new_tokens: got {max_new_tokens!r}, expected an integer >= 1")
+    checked_count(max_new_tokens, "max_new_tokens")
     shortest = min(models, key=lambda model: model.max_positions)
     if num_prompt + max_new_tokens > shortest.max_positions:
         raise PlannerError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -70,10 +70,70 @@ class HiddenModel(LanguageModel, Protocol):
         were computed from: float [num_logits, V] and float [num_logits, hidden_size]."""
 
 
+class PassInput(NamedTuple):
+    """A pass that one text asks of a model: the arguments of `LanguageModel.forward`, and whether
+    last hidden states are wanted, too."""
+
+    model: LanguageModel
+    tokens: Tensor
+    positions: Tensor
+    cache: RowCache
+    visible: Tensor | None = None
+    num_logits: int | None = None
+    hidden: bool = False
+
+    @property
+    def num_wanted(self) -> int:
+        """Rows, the last ones, whose logits are wanted."""
+        return len(self.tokens) if self.num_logits is None else self.num_logits
+
+    def answer(self) -> PassOutput:
+        """The outcome, in a pass of its own."""
+        model, rows = self.model, self[1:5]
+        if not self.hidden:
+            return PassOutput(model.forward(*rows, num_logits=self.num_logits))
+        assert isinstance(model, HiddenModel)
+        return PassOutput(*model.forward_with_hidden(*rows, num_logits=self.num_logits))
+
+
+class PassOutput(NamedTuple):
+    """The outcome of a pass: `logits` float [k, V] behind the last k rows, and their `hidden`
+    states float [k, hidden_size], at least where these were wanted."""
+
+    logits: Tensor
+    hidden: Tensor | None = None
+
+
+class BatchModel(LanguageModel, Protocol):
+    """A language model that reads for several texts in one pass; others make one for each."""
+
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """The outcome for each, that of `PassInput.answer` up to rounding.
+
+        inputs  of this model, at least one, each of a text and cache of its own
+        """
+
+
+def answers(inputs: Sequence[PassInput]) -> list[PassOutput]:
+    """The outcomes of all that one model is asked: in one pass, if it is a `BatchModel`."""
+    forward_batch = getattr(inputs[0].model, "forward_batch", None)
+    if len(inputs) == 1 or forward_batch is None:
+        return [asked.answer() for asked in inputs]
+    read: list[PassOutput] = forward_batch(inputs)
+    return read
+
+
+def text_input(
+    model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
+) -> PassInput:
+    """A text that an empty cache shall take in, for the logits behind its last `num_logits`."""
+    read = torch.tensor(tokens, device=model.device)
+    places = torch.arange(len(read), device=model.device)
+    return PassInput(model, read, places, cache, num_logits=num_logits)
+
+
 def read_text(
     model: LanguageModel, tokens: Sequence[int], cache: RowCache, num_logits: int
 ) -> Tensor:
     """The logits behind the last `num_logits` of a text that an empty cache takes in."""
-    read = torch.tensor(tokens, device=model.device)
-    places = torch.arange(len(read), device=model.device)
-    return model.forward(read, places, cache, num_logits=num_logits)
+    return text_input(model, tokens, cache, num_logits).answer().logits

@@ -20,7 +20,7 @@ from planner.documents.origin import BESIDE_LOOKUP, LOOKUP, ModelInfo
 from tree_kernels.host.ngrams import ALONE, BESIDE, LONGEST, Contexts, fill_ngram_law
 
 from .cache import RowCache
-from .language_model import LanguageModel
+from .language_model import LanguageModel, PassInput, PassOutput, answers
 
 
 class TextCache:
@@ -146,14 +146,30 @@ class LookupBeside:
         *,
         num_logits: int | None = None,
     ) -> Tensor:
-        assert isinstance(cache, TextCache)
-        assert cache.beside is not None
-        logits = self._draft.forward(
-            tokens, positions, cache.beside, visible, num_logits=num_logits
-        )
+        asked = PassInput(self, tokens, positions, cache, visible, num_logits)
+        inner = _beside(asked, self._draft).answer()
+        return self._changed(asked, inner.logits)
+
+    @torch.inference_mode()
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """The model's own passes are one, if it can make them so."""
+        inner = answers([_beside(asked, self._draft) for asked in inputs])
+        pairs = zip(inputs, inner, strict=True)
+        return [PassOutput(self._changed(asked, own.logits)) for asked, own in pairs]
+
+    def _changed(self, asked: PassInput, logits: Tensor) -> Tensor:
+        """What look-up makes of the model's own `logits`."""
         own = logits if logits.dtype == torch.float64 else logits.float()
         logs = own.log_softmax(-1).cpu()
-        return _looked_up(logs, tokens, cache, visible, BESIDE).to(self.device)
+        changed = _looked_up(logs, asked.tokens, asked.cache, asked.visible, BESIDE)
+        return changed.to(self.device)
+
+
+def _beside(asked: PassInput, draft: LanguageModel) -> PassInput:
+    """The same pass, asked of the draft model with its own cache."""
+    assert isinstance(asked.cache, TextCache)
+    assert asked.cache.beside is not None
+    return asked._replace(model=draft, cache=asked.cache.beside)
 
 
 def _looked_up(

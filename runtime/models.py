@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,8 @@ from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
 
 from .attention import MASKED, TREE, visibility, why_not_tree
-from .cache import RowCache, TreeCache
+from .cache import CachesTogether, RowCache, TreeCache
+from .language_model import PassInput, PassOutput
 from .probe import check_tree_passes
 
 TESTED_FAMILIES = (
@@ -117,17 +121,51 @@ class HuggingFaceModel:
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The hidden states are caught on their way into the output layer, so that only the rows
+        with self._hidden() as caught:
+            logits = self.forward(tokens, positions, cache, visible, num_logits=num_logits)
+        return logits, caught[0][0, caught[0].shape[1] - len(logits) :]
+
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """All rows are one sequence to the model, in which texts do not see each other."""
+        wanted = [asked.num_wanted for asked in inputs]
+        with self._hidden() as caught:
+            logits = self._of_texts(inputs, wanted)
+        hidden = caught[0][0, : len(logits)]
+        parts = zip(logits.split(wanted), hidden.split(wanted), strict=True)
+        return [PassOutput(*each) for each in parts]
+
+    @torch.inference_mode()
+    def _of_texts(self, inputs: Sequence[PassInput], wanted: Sequence[int]) -> Tensor:
+        """Logits of the last `wanted` rows of each text, one text's behind the other's."""
+        counts = [len(asked.tokens) for asked in inputs]
+        caches = [asked.cache for asked in inputs if isinstance(asked.cache, TreeCache)]
+        seen = [(len(asked.tokens), asked.cache.length, asked.visible) for asked in inputs]
+        ends = zip(accumulate(counts), wanted, strict=True)
+        kept = [row for end, num in ends for row in range(end - num, end)]
+        together = CachesTogether(caches, counts, apart=self._visibility.apart)
+        output = self.module(
+            input_ids=torch.cat([asked.tokens for asked in inputs])[None],
+            position_ids=torch.cat([asked.positions for asked in inputs])[None],
+            past_key_values=together,
+            use_cache=True,
+            logits_to_keep=torch.tensor(kept or [0], device=self.device),
+            **self._visibility.for_texts(seen),
+        )
+        together.append(sum(counts))
+        return output.logits[0, : len(kept)]
+
+    @contextmanager
+    def _hidden(self) -> Iterator[list[Tensor]]:
+        """Hidden states of a pass, caught on their way into the output layer, so that only the rows
         wanted are kept and nothing is computed twice."""
         caught: list[Tensor] = []
         hook = self.module.get_output_embeddings().register_forward_pre_hook(
             lambda module, inputs: caught.append(inputs[0])
         )
         try:
-            logits = self.forward(tokens, positions, cache, visible, num_logits=num_logits)
+            yield caught
         finally:
             hook.remove()
-        return logits, caught[0][0, caught[0].shape[1] - len(logits) :]
 
 
 def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:

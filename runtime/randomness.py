@@ -77,10 +77,12 @@ def _(rng: torch.Generator) -> Source:
 
 
 def seeded_source(seed: int, device: torch.device) -> TorchSource:
-    """A source on `device` whose every decision follows from `seed`.
+    """A source on `device` whose every decision follows from `seed`, as `checked_seed` wants it."""
+    return TorchSource(torch.Generator(device).manual_seed(checked_seed(seed)))
 
-    Raises PlannerError for a seed outside [0, 2^63).
-    """
+
+def checked_seed(seed: int) -> int:
+    """`seed` as it is.  Raises PlannerError for one outside [0, 2^63)."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise PlannerError(f"seed: got {seed!r}, expected an integer from 0 to 2^63 - 1")
-    return TorchSource(torch.Generator(device).manual_seed(seed))
+    return seed

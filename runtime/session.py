@@ -18,7 +18,8 @@ from planner.verifiers import Verifier, verifier_at
 
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
-from .language_model import HiddenModel, LanguageModel, read_text
+from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, text_input
+from .passes import Asking, alone
 from .randomness import Source
 from .token_distribution import distribution
 
@@ -107,7 +108,6 @@ class Session:
         `GREEDY_VERIFIER`, whatever is asked for."""
         self._verifier = verifier_at(verifier, self._sampling)
 
-    @torch.inference_mode()
     def prefill(self, ids: Sequence[int]) -> float:
         """Start over with the text `ids` and read all of it but its last token, the first root.
 
@@ -115,16 +115,19 @@ class Session:
 
         Returns the milliseconds that it took.
         """
+        return alone(self.prefilling(ids))
+
+    def prefilling(self, ids: Sequence[int]) -> Asking[float]:
+        """`prefill`, asking for its passes."""
         start = self._now()
         self.tokens = list(ids)
-        for model, cache in ((self.target, self._target_cache), (self.draft, self._draft_cache)):
+        for model, cache in ((self.draft, self._draft_cache), (self.target, self._target_cache)):
             if model is not None and cache is not None:
                 cache.rewind(0)
                 if len(ids) > 1:
-                    read_text(model, self.tokens[:-1], cache, 0)
+                    yield text_input(model, self.tokens[:-1], cache, 0)
         return 1e3 * (self._now() - start)
 
-    @torch.inference_mode()
     def step(self, policy: Policy, *, max_tokens: int | None = None) -> StepRecord:
         """One round: draft a tree, verify it, keep the accepted path.
 
@@ -132,6 +135,10 @@ class Session:
 
         Emits 1 to depth + 1 tokens.  Raises PlannerError if the root has no position left.
         """
+        return alone(self.stepping(policy, max_tokens=max_tokens))
+
+    def stepping(self, policy: Policy, *, max_tokens: int | None = None) -> Asking[StepRecord]:
+        """`step`, asking for its passes; times then include the wait for whoever shares them."""
         room = self.max_positions - len(self.tokens)
         if room < 0:
             raise PlannerError(
@@ -140,9 +147,10 @@ class Session:
             )
         start = self._now()
         max_depth = room if max_tokens is None else min(room, max_tokens - 1)
-        tree, draft_ms = self._drafted(policy, max_depth)
+        tree, draft_ms = yield from self._drafted(policy, max_depth)
         drafted = perf_counter()
-        target_probs = self._verify(tree)
+        answer = yield self._verification(tree)
+        target_probs = distribution(answer.logits, self._sampling)
         verified = self._now()
         path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
         logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
@@ -179,7 +187,7 @@ class Session:
         if self._draft_cache is not None:
             self._draft_cache.rewind(num_tokens - 1)
 
-    def _drafted(self, policy: Policy, max_depth: int) -> tuple[DraftTree, list[float]]:
+    def _drafted(self, policy: Policy, max_depth: int) -> Asking[tuple[DraftTree, list[float]]]:
         """The tree that the policy asks for, and the milliseconds of each draft pass."""
         tree = DraftTree(self.tokens[-1], self._room)
         times: list[float] = []
@@ -188,33 +196,25 @@ class Session:
             nodes = tree.add(requests)
             if nodes:
                 start = perf_counter()
-                seen = self._expand(tree, nodes, policy)
+                answer = yield self._expansion(tree, nodes)
+                seen = self._expand(tree, nodes, policy, answer)
                 times.append(1e3 * (self._now() - start))
                 if seen is not None:
                     policy.expanded(nodes, seen.drawn, seen.features)
         return tree, times
 
-    def _expand(self, tree: DraftTree, nodes: list[int], policy: Policy) -> Seen | None:
-        """Draw below `nodes`: candidates, of which the policy is shown what it may see, or exactly
-        the children that they have, of which there is nothing to be shown."""
-        logits, score = self._draft_logits(tree, nodes)
-        draft_probs = distribution(logits, self._draft_sampling)
-        num = policy.num_candidates
-        counts = tuple(num or len(tree.children[node]) for node in nodes)
-        tokens = _sampled(self._verifier, draft_probs, counts, self.rng)
-        tree.draw(nodes, draft_probs, counts, tokens)
-        if num == 0:
-            return None
-        candidates, distinct = tokens.view(-1, num), self._verifier.distinct
-        return shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
-
-    def _draft_logits(self, tree: DraftTree, nodes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
-        """Logits float [w, V] of one draft pass over w `nodes`, which join the draft's cache, and
-        the head's word on them, float [w], if there is a head."""
+    def _expansion(self, tree: DraftTree, nodes: Sequence[int]) -> PassInput:
+        """The draft pass over `nodes`, which join the draft's cache; with hidden states, if there
+        is a head that they are for."""
         draft, cache = self.draft, self._draft_cache
         if draft is None or cache is None:
             raise PlannerError(
                 "draft: got none, but the policy asks for drafted tokens; pass a draft model"
+            )
+        if self.score is not None and not isinstance(draft, HiddenModel):
+            raise PlannerError(
+                f"draft: got {draft.info.name}, which does not give its hidden states, but the "
+                "plan stops by a head; pass a transformers model"
             )
         if tree.expanded:
             tokens, places = tree.tokens_of(nodes), tree.positions(len(self.tokens) - 1, nodes)
@@ -223,26 +223,32 @@ class Session:
             tokens = torch.tensor(self.tokens[cache.length :], device=draft.device)
             places = torch.arange(cache.length, len(self.tokens), device=draft.device)
             visible = None
-        num = len(nodes)
-        if self.score is None:
-            return draft.forward(tokens, places, cache, visible, num_logits=num), None
-        if not isinstance(draft, HiddenModel):
-            raise PlannerError(
-                f"draft: got {draft.info.name}, which does not give its hidden states, but the "
-                "plan stops by a head; pass a transformers model"
-            )
-        logits, hidden = draft.forward_with_hidden(tokens, places, cache, visible, num_logits=num)
-        return logits, self.score(hidden)
+        hidden = self.score is not None
+        return PassInput(draft, tokens, places, cache, visible, len(nodes), hidden)
 
-    def _verify(self, tree: DraftTree) -> Tensor:
-        """float [n, V]: the target's distribution at every node, in one pass."""
-        logits = self.target.forward(
-            tree.tokens,
-            tree.positions(len(self.tokens) - 1),
-            self._target_cache,
-            None if tree.num_nodes == 1 else tree.visible_to_all(),
-        )
-        return distribution(logits, self._sampling)
+    def _expand(
+        self, tree: DraftTree, nodes: list[int], policy: Policy, answer: PassOutput
+    ) -> Seen | None:
+        """Draw below `nodes`: candidates, of which the policy is shown what it may see, or exactly
+        the children that they have, of which there is nothing to be shown."""
+        draft_probs = distribution(answer.logits, self._draft_sampling)
+        num = policy.num_candidates
+        counts = tuple(num or len(tree.children[node]) for node in nodes)
+        tokens = _sampled(self._verifier, draft_probs, counts, self.rng)
+        tree.draw(nodes, draft_probs, counts, tokens)
+        if num == 0:
+            return None
+        score = None
+        if self.score is not None and answer.hidden is not None:
+            score = self.score(answer.hidden)
+        candidates, distinct = tokens.view(-1, num), self._verifier.distinct
+        return shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
+
+    def _verification(self, tree: DraftTree) -> PassInput:
+        """The target's pass over all nodes."""
+        visible = None if tree.num_nodes == 1 else tree.visible_to_all()
+        places = tree.positions(len(self.tokens) - 1)
+        return PassInput(self.target, tree.tokens, places, self._target_cache, visible)
 
     def _keep(self, tree: DraftTree, path: list[int]) -> None:
         """Leave in the caches what the committed text needs; the rest of the tree goes."""

@@ -1,0 +1,65 @@
+"""The passes that decoding asks for, made for one text or for several together.
+
+What decodes a text is a generator that yields each pass it needs and is sent what comes out.  It so
+is the same code whether the pass is its own or shared: only who answers differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar
+
+import torch
+
+from planner.documents.document import PlannerError
+
+from .language_model import LanguageModel, PassInput, PassOutput, answers
+
+T = TypeVar("T")
+Asking = Generator[PassInput, PassOutput, T]
+"""A computation that needs passes on the way to its result."""
+
+
+@torch.inference_mode()
+def alone(asking: Asking[T]) -> T:
+    """The result, each pass made for it alone."""
+    try:
+        asked = next(asking)
+        while True:
+            asked = asking.send(asked.answer())
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+@torch.inference_mode()
+def together(askings: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | PlannerError]:
+    """The result of each, in their order, or what it could not be had for.
+
+    last  the model that is passed when nobody asks for another's passes any more
+
+    Passes of one model that several ask for at a time are one.
+    """
+    results: dict[int, T | PlannerError] = {}
+    waiting: dict[int, PassInput] = {}
+
+    def go_on(which: int, answer: PassOutput | None) -> None:
+        try:
+            asking = askings[which]
+            waiting[which] = next(asking) if answer is None else asking.send(answer)
+        except StopIteration as end:
+            results[which] = end.value
+        except PlannerError as error:
+            results[which] = error
+
+    for which in range(len(askings)):
+        go_on(which, None)
+    while waiting:
+        models = (asked.model for asked in waiting.values())
+        model = next((each for each in models if each is not last), last)
+        served = [which for which, asked in waiting.items() if asked.model is model]
+        for which, answer in zip(
+            served, answers([waiting.pop(which) for which in served]), strict=True
+        ):
+            go_on(which, answer)
+    return [results[which] for which in range(len(askings))]
