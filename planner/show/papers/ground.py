@@ -30,6 +30,7 @@ class Ground:
     num_pairs: int = 10_000
     """Random pairs of distributions, of each kind."""
     _known: dict[tuple[str, Sampling], Evidence] = field(default_factory=dict, repr=False)
+    _counted: dict[tuple[Tree, str, Sampling], float] = field(default_factory=dict, repr=False)
 
     @property
     def profile(self) -> Profile:
@@ -81,7 +82,10 @@ class Ground:
 
     def tokens(self, tree: Tree, verifier: str, sampling: Sampling) -> float:
         """Tokens per step of a tree, bonus token included."""
-        return float(self.evidence(verifier, sampling).reach(tree).sum())
+        key = tree, verifier, sampling
+        if key not in self._counted:
+            self._counted[key] = float(self.evidence(verifier, sampling).reach(tree).sum())
+        return self._counted[key]
 
     def best(
         self, num_nodes: int, verifier: str, sampling: Sampling, *,

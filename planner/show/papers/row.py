@@ -23,6 +23,7 @@ class Number:
     """The condition that it holds under, such as a temperature."""
     shown: bool = True
     """Does it stand in the table?  In the data all do."""
+    unit: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...documents.tree import Tree
-from ...trees.frontier import best_tree
 from ...estimates.evidence import expected_tokens
+from ...trees.frontier import best_tree
 from ...verifiers.rates import acceptance_rates
 
 _SEED = 20
@@ -62,7 +62,7 @@ class ShapeGrowth:
         return all(value <= self.bound + _EXACT for value in self.tokens)
 
 
-SIZES = (4, 16, 64, 256, 1024, 4096)
+SIZES = (4, 16, 64, 256, 1024)
 
 
 def properties(num_pairs: int = 100) -> list[Property]:

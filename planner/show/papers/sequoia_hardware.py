@@ -48,9 +48,11 @@ def aware_choice(ground: Ground) -> Result:
         best = int(np.argmax(speeds))
         sizes = [n for n in _GROWN if n <= costs.max_nodes]
         free = [_speed(ground, ground.best(n, "rrsw", sampling), sampling) for n in sizes]
-        numbers.append(Number(f"chosen, of {trees[best].num_nodes} nodes", speeds[best], None, where))
+        numbers.append(
+            Number(f"chosen tree ({trees[best].num_nodes} nodes)", speeds[best], None, where)
+        )
         numbers += [
-            Number(f"most tokens of {n}", speed, None, where)
+            Number(f"most tokens ({n})", speed, None, where)
             for n, speed in zip(sizes, free, strict=True)
         ]
         holds &= speeds[best] > max(free)
@@ -71,10 +73,10 @@ def sizes_by_hardware(ground: Ground) -> Result:
         tokens = search(law, 256, 9).expected_tokens[:, 9]
         for machine, rows in printed.HARDWARE.items():
             where = f"{sampling}, {machine}"
-            steps = {1: 1.0} | {n: each / speed for n, (each, speed) in rows.items()}
+            steps = {n: each / speed for n, (each, speed) in rows.items()}
             times = np.interp(np.arange(257), [*steps], [*steps.values()])
             rates = tokens / times
-            chosen = 1 + int(np.argmax(rates[1:]))
+            chosen = 64 + int(np.argmax(rates[64:]))  # nothing is known of smaller ones
             numbers.append(Number("nodes chosen", chosen, 64, where))
             for size in (128, 256):
                 beside = rows[64][1] / rows[size][1]
@@ -93,14 +95,14 @@ def contest(table: Mapping[float, Contest], ground: Ground) -> Result:
         wanted = row.best
         tree = ground.best(wanted.num_nodes, "rrsw", sampling, depth=wanted.depth)
         own = ground.tokens(tree, "rrsw", sampling)
-        numbers.append(Number("Sequoia", own, wanted.tokens if found else None, where))
+        numbers.append(Number("Sequoia's tokens", own, wanted.tokens if found else None, where))
         for shape, other in row.others.items():
             tokens = ground.tokens(tree_of_words(shape), "rrs", sampling)
             gain = own / wanted.step / (tokens / other.step)
             known = (other.tokens, wanted.speedup / other.speedup) if found else (None, None)
             numbers += [
-                Number(shape, tokens, known[0], where),
-                Number(f"so much faster than {shape}", gain, known[1], where),
+                Number(f"{shape}'s tokens", tokens, known[0], where),
+                Number(f"speed over {shape}'s", gain, known[1], where),
             ]
             holds &= own > tokens and gain > 1
     return Result.of(f"{ground.source()}; times as printed", numbers, holds)

@@ -18,7 +18,7 @@ _VERIFIERS = {"Sequoia": "rrsw", "SpecInfer": "rrs", "SpecTr": "kseq", "top-k": 
 
 def rejections(ground: Ground) -> Result:
     """Rejection of all of k children, by k; a power law is a line on logarithmic scales."""
-    numbers, holds = [], True
+    numbers, against, holds = [], [], True
     for sampling in ground.random_samplings:
         where = str(sampling)
         rejected = {}
@@ -40,10 +40,13 @@ def rejections(ground: Ground) -> Result:
             Number("R2 of the power law", straight, None, where),
         ]
         holds &= straight >= 0.95
-        for other in rejected.values():
+        for method, other in rejected.items():
             both = min(len(own), len(other))
-            holds &= (own[:both] <= other[:both] + _EXACT).all()
-    return Result.of(ground.source(), numbers, holds)
+            more = np.flatnonzero(own[:both] > other[:both] + _EXACT)
+            if len(more):
+                against.append(f"{where}, {more[0] + 1} children or more ({method})")
+    note = f"not at {', '.join(against)}" if against else ""
+    return Result.of(ground.source(), numbers, holds and not against, note)
 
 
 def one_tree(ground: Ground) -> Result:

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...documents.document import PlannerError
 from ...documents.sampling import Sampling
 from ...export.tree_words import chains
 from ...policies import StoppingDrafting, TreeDrafting
 from ...replay.replays import Played
-from .ground import Ground, matched
+from .ground import Ground, Missing
 from .row import PROFILE, Number, Result, Row
 from .spechub import DRAWING
 
 PAPER = "SpecDec++ (Huang et al., 2024)"
 DRAFT_S, TARGET_S = 0.0234, 0.112
 """Seconds of a pass of Llama2-chat-7B and -70B while they speculate (section 5.2)."""
+SAMPLING = Sampling(temperature=1.0, top_k=50)
 ALONE_S = 0.108
 """Seconds of a token of the target alone."""
 BEST = {
@@ -63,11 +63,8 @@ def fixed_lengths(ground: Ground, sampling: Sampling) -> list[Rates]:
     return found
 
 
-def played(
-    ground: Ground, sampling: Sampling
-) -> tuple[list[Rates], dict[str, list[Rates]], float]:
-    """(fixed lengths, stopping rules by score, most rounds cut short) on one set of recorded trees.
-    """
+def played(ground: Ground, sampling: Sampling) -> tuple[list[Rates], dict[str, list[Rates]], float]:
+    """(fixed lengths, stopping rules by score, most rounds cut short) on recorded trees."""
     replays, costs = ground.replays(sampling), ground.costs("rrsw", sampling)
 
     def rates(name: str, drafting: StoppingDrafting | TreeDrafting) -> Rates:
@@ -107,17 +104,16 @@ def saved(fixed: Sequence[Rates], rule: Sequence[Rates]) -> dict[str, float]:
 
 def _figure_3(ground: Ground) -> Result:
     """Discards of stopping rules beside those of fixed lengths that verify as often."""
-    numbers: list[Number] = []
-    try:
+    if ground.profile.replays:
         return _frontiers(ground)
-    except PlannerError:
-        for sampling in ground.samplings:
-            for each in fixed_lengths(ground, sampling):
-                where, shown = f"{sampling}, {each.name} tokens", each.name in ("2", "6", "14")
-                numbers += [
-                    Number("discarded", each.discard, None, where, shown),
-                    Number("verifications", each.verification, None, where, shown),
-                ]
+    numbers = []
+    for sampling in ground.samplings:
+        for each in fixed_lengths(ground, sampling):
+            where, shown = f"{sampling}, {each.name} tokens", each.name in ("2", "6", "14")
+            numbers += [
+                Number("discarded", each.discard, None, where, shown),
+                Number("verifications", each.verification, None, where, shown),
+            ]
     note = "what stops chains needs recorded trees"
     return Result.of(ground.source(), numbers, None, note)
 
@@ -129,11 +125,14 @@ def _frontiers(ground: Ground) -> Result:
         most = max(most, cut)
         changes = {score: saved(fixed, rule) for score, rule in rules.items()}
         for score, change in changes.items():
+            where = f"{sampling}, fewer discards"
             numbers += [
-                Number(f"{score} at the rate of {name}", 100 * value, None,
-                       f"{sampling}, discards, %", name == "4")
+                Number(f"{score}, {name} tokens", -100 * value, None, where, False, "%")
                 for name, value in change.items()
-            ]  # fmt: skip
+            ]
+            if change:
+                mean = -100 * float(np.mean(list(change.values())))
+                numbers.append(Number(f"{score}", mean, None, where, unit="%"))
         holds &= any(change and max(change.values()) < 0 for change in changes.values())
     note = f"{100 * most:.0f} % of rounds met the end of their recorded tree, at most"
     return Result.of("profile, recorded trees", numbers, holds, note)
@@ -148,15 +147,16 @@ def _table_1(ground: Ground) -> Result:
         if ground.facts and ground.facts.replays:
             fixed, rules, _ = played(ground, sampling)
         best = max(fixed, key=lambda each: each.tokens_per_s)
-        beside = BEST["Alpaca"][1] if matched(sampling, 1.0) else None
-        numbers.append(Number(f"{best.name} tokens, tokens/s", best.tokens_per_s, beside, where))
+        known = BEST["Alpaca"] if sampling == SAMPLING else (None,) * 3
+        numbers.append(
+            Number(f"{best.name} tokens", best.tokens_per_s, known[1], where, unit="tokens/s")
+        )
         if rules is not None:
             rule = max((r for each in rules.values() for r in each), key=lambda r: r.tokens_per_s)
             gain = rule.tokens_per_s / best.tokens_per_s - 1
-            beside = BEST["Alpaca"][0] if beside else None
             numbers += [
-                Number(rule.name, rule.tokens_per_s, beside, where),
-                Number("gain, %", 100 * gain, BEST["Alpaca"][2] if beside else None, where),
+                Number(rule.name, rule.tokens_per_s, known[0], where, unit="tokens/s"),
+                Number("gain", 100 * gain, known[2], where, unit="%"),
             ]
             holds = (holds is None or holds) and gain > 0
     source = f"{ground.source()}; times as printed" if holds is None else (
@@ -170,10 +170,11 @@ def _improvements(table: Mapping[str, tuple[float, float, float]], digits: int) 
     numbers, holds = [], True
     half = 0.5 * 10**-digits
     for name, (own, other, gain) in table.items():
-        numbers.append(Number("gain, %", 100 * (own / other - 1), gain, name))
+        numbers.append(Number("gain", 100 * (own / other - 1), gain, name, unit="%"))
         low, high = ((own - s * half) / (other + s * half) - 1 for s in (1, -1))
         holds &= 100 * low - 0.05 <= gain <= 100 * high + 0.05
-    return Result.of("constants as printed", numbers, holds)
+    note = "printed gains are within the rounding of printed speeds"
+    return Result.of("constants as printed", numbers, holds, note)
 
 
 def _table_2(ground: Ground) -> Result:
@@ -185,7 +186,7 @@ def _table_2(ground: Ground) -> Result:
     draft, target = np.polyfit(lengths, steps, 1)
     straight = np.corrcoef(lengths, steps)[0, 1] ** 2
     numbers = [
-        Number("t_draft, ms", draft), Number("t_target, ms", target),
+        Number("t_draft", draft, unit="ms"), Number("t_target", target, unit="ms"),
         Number("t_draft / t_target", draft / target, DRAFT_S / TARGET_S),
         Number("R2", straight, 0.988),
     ]  # fmt: skip
@@ -199,10 +200,10 @@ def _figure_4(ground: Ground) -> Result:
     costs = ground.costs("rrsw", sampling)
     heads = {what: each for what, each in costs.grown.items() if what not in ("trees", "chains")}
     if not heads:
-        raise PlannerError("needs a profile with a trained head (planner profile --head)")
+        raise Missing("needs a profile with a trained head (planner profile --head)")
     plain = costs.growing("chains").draft_ms(1)
     more = [each.draft_ms(1) / plain - 1 for each in heads.values()]
-    numbers = [Number("a head adds, % of a draft pass", 100 * each) for each in more]
+    numbers = [Number("a head adds to a draft pass", 100 * each, unit="%") for each in more]
     return Result.of("profile, times", numbers, max(more) < 0.05, "negligible: less than 5 %")
 
 
@@ -214,9 +215,9 @@ def _oracle(ground: Ground) -> Result:
     best = max(fixed_lengths(ground, sampling), key=lambda each: each.tokens_per_s)
     numbers = [
         Number("verifications", rate, 0.164),
-        Number("tokens/s", oracle.tokens_per_s, 27.06),
+        Number("which makes", oracle.tokens_per_s, 27.06, unit="tokens/s"),
         Number("speedup", oracle.tokens_per_s * ALONE_S, 2.92),
-        Number(f"of the best fixed length, {best.name}", best.tokens_per_s * ALONE_S, 1.90),
+        Number(f"that of the best fixed length ({best.name})", best.tokens_per_s * ALONE_S, 1.90),
     ]
     holds = oracle.tokens_per_s > best.tokens_per_s
     return Result.of(f"{ground.source()}; times as printed", numbers, holds)

@@ -94,7 +94,7 @@ def _decay(ground: Ground) -> Result:
             if len(rates) < 10:
                 raise Missing("needs a profile of 10 ranks or more (--num-ranks)")
             numbers += [
-                Number(f"{method}'s child {rank}", rate, None, str(sampling), rank in (1, 2, 5, 10))
+                Number(f"{method}'s child {rank}", rate, None, str(sampling), rank in (1, 5))
                 for rank, rate in enumerate(rates, start=1)
             ]
             numbers.append(Number(f"{method}'s 6 to 10", rates[5:].sum(), None, str(sampling)))

@@ -77,13 +77,17 @@ def _words(numbers: Iterable[Number]) -> str:
 
 
 def _number(number: Number) -> str:
+    unit = f" {number.unit}" if number.unit else ""
     beside = "" if number.printed is None else f" ({_rounded(number.printed)})"
-    return f"{number.what} {_rounded(number.computed)}{beside}"
+    return f"{number.what} {_rounded(number.computed)}{unit}{beside}"
 
 
 def _rounded(value: float) -> str:
+    """Three digits or so; a count as it is."""
+    if value == round(value) and abs(value) > 1:
+        return f"{value:.0f}"
     digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 0
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # -0.000 is 0.000
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # never -0.000
 
 
 def _filled(name: str, words: str) -> str:
@@ -101,7 +105,13 @@ def _content(row: Row, result: Result | str) -> dict[str, object]:
     if isinstance(result, str):
         return said | {"reason": result}
     numbers = [
-        {"what": n.what, "where": n.where, "computed": n.computed, "printed": n.printed}
+        {
+            "what": n.what,
+            "where": n.where,
+            "unit": n.unit,
+            "computed": float(n.computed),
+            "printed": n.printed,
+        }
         for n in result.numbers
     ]
     found = {"source": result.source, "holds": result.holds, "note": result.note}

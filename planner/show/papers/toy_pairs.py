@@ -139,8 +139,9 @@ def _guarantee(
     for row in range(len(TOYS)):
         p, q = toy_pairs(row, num_pairs)
         met.append(condition(p, q))
-        p, q = p[met[-1]], q[met[-1]]
-        more.append(METHODS["SpecHub"](p, q) - METHODS[other](p, q))
+        if met[-1].any():
+            p, q = p[met[-1]], q[met[-1]]
+            more.append(METHODS["SpecHub"](p, q) - METHODS[other](p, q))
     return Guarantee(float(np.mean(met)), float(np.concatenate(more).min()))
 
 
