@@ -27,7 +27,7 @@ def command(profile: Path | None, num_pairs: int, as_data: bool) -> None:
     from ..documents.profile import Profile
     from ..show.papers import ROWS
     from ..show.papers.ground import Ground
-    from ..show.papers.table import agree, as_json, as_text, outcomes
+    from ..show.papers.rows_text import agree, as_json, as_text, outcomes
 
     ground = Ground(None if profile is None else Profile.load(profile), num_pairs)
     found = outcomes(ROWS, ground)

@@ -15,9 +15,14 @@ from planner.cli import main
 from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting
 from planner.show import papers
-from planner.show.papers import dyspec, mask_blocks, sequoia, specdecpp, spechub, table
+from planner.show.papers import dyspec_rows as dyspec
+from planner.show.papers import mask_blocks
+from planner.show.papers import rows_text as table
+from planner.show.papers import sequoia_rows as sequoia
+from planner.show.papers import specdecpp_rows as specdecpp
+from planner.show.papers import spechub_rows as spechub
 from planner.show.papers.ground import Ground
-from planner.show.papers.row import PROFILE, Result, Row
+from planner.show.papers.row import PROFILE, RowResult, PaperRow
 from planner.show.papers.sequoia_verifiers import top_p
 from planner.show.words import CUT_SHORT
 from tests.docs.reading import ROOT
@@ -61,13 +66,13 @@ def kept() -> list[table.Outcome]:
     return [(row, row.result(ground)) for row in papers.ROWS]
 
 
-def row_of(paper, name: str) -> Row:
+def row_of(paper, name: str) -> PaperRow:
     (found,) = [row for row in paper.ROWS if row.name == name]
     return found
 
 
-def numbers(result: Result | str, where: str | None = None) -> dict[str, float]:
-    assert isinstance(result, Result), result
+def numbers(result: RowResult | str, where: str | None = None) -> dict[str, float]:
+    assert isinstance(result, RowResult), result
     return {n.what: n.computed for n in result.numbers if where is None or n.where == where}
 
 
@@ -91,7 +96,7 @@ def test_every_row_has_a_result_or_a_reason(kept):
         assert result.source
         assert any(number.shown for number in result.numbers)
         assert all(np.isfinite(number.computed) for number in result.numbers), row
-    assert sum(isinstance(result, Result) for _, result in kept) >= 25
+    assert sum(isinstance(result, RowResult) for _, result in kept) >= 25
     assert table.agree(kept)
 
 
@@ -101,11 +106,11 @@ def test_without_a_profile_rows_say_that_they_need_one():
             if row.compute is not None:
                 assert row.result(Ground()) == "needs a profile", row
         elif row.exact:
-            assert isinstance(row.result(Ground(num_pairs=20)), Result), row
+            assert isinstance(row.result(Ground(num_pairs=20)), RowResult), row
 
 
 def test_only_exact_rows_decide_on_the_exit_code(kept):
-    false = Result.of("", [], False)
+    false = RowResult.of("", [], False)
     exact = next(row for row, _ in kept if row.exact)
     other = next(row for row, _ in kept if not row.exact)
     assert table.agree([*kept, (other, false)])
@@ -235,7 +240,7 @@ def test_rows_on_recorded_trees_are_played(recorded):
         (specdecpp, "Table 1"),
     ):  # fmt: skip
         result = row_of(paper, name).result(recorded)
-        assert isinstance(result, Result), (name, result)
+        assert isinstance(result, RowResult), (name, result)
         assert result.holds is not None
         assert "recorded trees" in result.source
 
@@ -285,7 +290,7 @@ def test_the_command_prints_rows_as_data_and_in_words(monkeypatch, tmp_path):
     assert [each.get("reason") for each in data] == ["a drawing, without numbers", None,
                                                      "needs a profile"]  # fmt: skip
     assert data[1]["holds"] is True
-    wrong = replace(some[1], compute=lambda _: Result.of("", [], False))
+    wrong = replace(some[1], compute=lambda _: RowResult.of("", [], False))
     monkeypatch.setattr(papers, "ROWS", (wrong,))
     failed = CliRunner().invoke(main, ["reproduce"])
     assert failed.exit_code == 1

@@ -6,11 +6,11 @@ that computes it from a `Ground`.
 
 from __future__ import annotations
 
-from .dyspec import ROWS as DYSPEC
-from .row import Row
-from .sequoia import ROWS as SEQUOIA
-from .specdecpp import ROWS as SPECDECPP
-from .spechub import ROWS as SPECHUB
+from .dyspec_rows import ROWS as DYSPEC
+from .row import PaperRow
+from .sequoia_rows import ROWS as SEQUOIA
+from .specdecpp_rows import ROWS as SPECDECPP
+from .spechub_rows import ROWS as SPECHUB
 
-ROWS: tuple[Row, ...] = (*SEQUOIA, *SPECHUB, *DYSPEC, *SPECDECPP)
+ROWS: tuple[PaperRow, ...] = (*SEQUOIA, *SPECHUB, *DYSPEC, *SPECDECPP)
 """Every row, paper by paper."""

@@ -19,12 +19,12 @@ from ...verifiers import VERIFIERS, verifier_at
 
 
 class Missing(PlannerError):
-    """What a row needs and is not there, as the clause that is printed in the place of numbers."""
+    """The need that is not met, as the clause that is printed in the place of numbers."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What there is to compute from.  All raise `Missing` for what is not there."""
+    """All that there is to compute from.  Everything raises `Missing` for what is not there."""
 
     facts: Profile | None = None
     num_pairs: int = 10_000
@@ -46,7 +46,7 @@ class Ground:
 
     @property
     def random_samplings(self) -> list[Sampling]:
-        """Those at temperatures above 0, where verifiers differ."""
+        """The samplings at temperatures above 0, where verifiers differ."""
         found = [each for each in self.samplings if not each.is_greedy]
         if not found:
             raise Missing("needs a profile at a temperature above 0")
@@ -54,7 +54,7 @@ class Ground:
 
     @property
     def greedy(self) -> Sampling:
-        """That at temperature 0."""
+        """The sampling at temperature 0."""
         found = [each for each in self.samplings if each.is_greedy]
         if not found:
             raise Missing("needs a profile at temperature 0")

@@ -9,11 +9,11 @@ from ...documents.document import PlannerError
 from .ground import Ground
 
 PROFILE = "a profile"
-"""What rows on a user's own models need."""
+"""The need of rows on a user's own models."""
 
 
 @dataclass(frozen=True)
-class Number:
+class RowNumber:
     """A computed number, beside the printed one where there is one to compare it with."""
 
     what: str
@@ -27,26 +27,26 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Result:
+class RowResult:
     """The numbers of a row."""
 
     source: str
     """The facts that they were computed from."""
-    numbers: tuple[Number, ...]
+    numbers: tuple[RowNumber, ...]
     holds: bool | None
     """Does what the paper says hold of them?  None where they cannot tell."""
     note: str = ""
 
     @classmethod
     def of(
-        cls, source: str, numbers: Iterable[Number], holds: bool | None, note: str = ""
-    ) -> Result:
+        cls, source: str, numbers: Iterable[RowNumber], holds: bool | None, note: str = ""
+    ) -> RowResult:
         """A result, as plain numbers."""
         return cls(source, tuple(numbers), None if holds is None else bool(holds), note)
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """A table, figure or theorem."""
 
     paper: str
@@ -54,14 +54,14 @@ class Row:
     statement: str
     """The point of it, in a sentence that may be true or false."""
     needs: str = ""
-    """What it cannot be computed without, beside this program."""
-    compute: Callable[[Ground], Result] | None = None
+    """The thing that it cannot be computed without, beside this program."""
+    compute: Callable[[Ground], RowResult] | None = None
     """None: what it needs is not to be had here, or there is nothing to compute."""
     exact: bool = False
     """Is it mathematics, so that it must hold, whatever the models?"""
 
-    def result(self, ground: Ground) -> Result | str:
-        """What was computed, or in one clause why nothing was."""
+    def result(self, ground: Ground) -> RowResult | str:
+        """The numbers, or in one clause why there are none."""
         if self.compute is None:
             return self.needs
         try:

@@ -15,27 +15,27 @@ from ...policies import TreeDrafting
 from ...trees.frontier import search
 from . import sequoia_printed as printed
 from .ground import Ground, matched
-from .row import Number, Result
-from .sequoia_printed import Contest
+from .row import RowNumber, RowResult
+from .sequoia_printed import PrintedContest
 
 _GROWN = (4, 8, 16, 32, 64, 128, 256, 512)
 """Sizes of trees."""
 
 
-def pass_times(ground: Ground) -> Result:
+def pass_times(ground: Ground) -> RowResult:
     """The target's pass over n nodes over that of a token alone."""
     costs = ground.costs("rrsw", ground.samplings[0])
     last = costs.verify.last
     sizes = [2**k for k in range(1, last.bit_length()) if 2**k <= last]
     times = [costs.verify_ms(n) / costs.autoregressive_ms for n in sizes]
     numbers = [
-        Number(f"t({n})", t, shown=n in (2, 8, 32, sizes[-1]))
+        RowNumber(f"t({n})", t, shown=n in (2, 8, 32, sizes[-1]))
         for n, t in zip(sizes, times, strict=True)
     ]
-    return Result.of("profile, times", numbers, times[-1] > 1.1 * times[0])
+    return RowResult.of("profile, times", numbers, times[-1] > 1.1 * times[0])
 
 
-def aware_choice(ground: Ground) -> Result:
+def aware_choice(ground: Ground) -> RowResult:
     """The tree that is chosen by its step time, beside those of most tokens by size."""
     numbers, holds = [], True
     for sampling in ground.samplings:
@@ -49,14 +49,14 @@ def aware_choice(ground: Ground) -> Result:
         sizes = [n for n in _GROWN if n <= costs.max_nodes]
         free = [_speed(ground, ground.best(n, "rrsw", sampling), sampling) for n in sizes]
         numbers.append(
-            Number(f"chosen tree ({trees[best].num_nodes} nodes)", speeds[best], None, where)
+            RowNumber(f"chosen tree ({trees[best].num_nodes} nodes)", speeds[best], None, where)
         )
         numbers += [
-            Number(f"most tokens ({n})", speed, None, where)
+            RowNumber(f"most tokens ({n})", speed, None, where)
             for n, speed in zip(sizes, free, strict=True)
         ]
         holds &= speeds[best] > max(free)
-    return Result.of(f"{ground.source()} and times", numbers, holds, "speedups")
+    return RowResult.of(f"{ground.source()} and times", numbers, holds, "speedups")
 
 
 def _speed(ground: Ground, tree: Tree, sampling: Sampling) -> float:
@@ -65,8 +65,8 @@ def _speed(ground: Ground, tree: Tree, sampling: Sampling) -> float:
     return ground.tokens(tree, "rrsw", sampling) * costs.autoregressive_ms / costs.step_ms(tree)
 
 
-def sizes_by_hardware(ground: Ground) -> Result:
-    """What fixed sizes lose at the step times that follow from the table."""
+def sizes_by_hardware(ground: Ground) -> RowResult:
+    """Fixed sizes, and what they lose at the step times that follow from the table."""
     numbers, holds = [], True
     for sampling in ground.samplings:
         law = ground.law("rrsw", sampling)
@@ -77,16 +77,16 @@ def sizes_by_hardware(ground: Ground) -> Result:
             times = np.interp(np.arange(257), [*steps], [*steps.values()])
             rates = tokens / times
             chosen = 64 + int(np.argmax(rates[64:]))  # nothing is known of smaller ones
-            numbers.append(Number("nodes chosen", chosen, 64, where))
+            numbers.append(RowNumber("nodes chosen", chosen, 64, where))
             for size in (128, 256):
                 beside = rows[64][1] / rows[size][1]
                 gain = rates[chosen] / rates[size]
-                numbers.append(Number(f"over {size} nodes", gain, beside, where))
+                numbers.append(RowNumber(f"over {size} nodes", gain, beside, where))
                 holds &= gain > 1
-    return Result.of(f"{ground.source()}; times as printed", numbers, holds)
+    return RowResult.of(f"{ground.source()}; times as printed", numbers, holds)
 
 
-def contest(table: Mapping[float, Contest], ground: Ground) -> Result:
+def contest(table: Mapping[float, PrintedContest], ground: Ground) -> RowResult:
     """Sequoia's tree beside SpecInfer's chains, at sizes, depths and step times as printed."""
     numbers, holds = [], True
     for sampling in ground.samplings:
@@ -95,20 +95,20 @@ def contest(table: Mapping[float, Contest], ground: Ground) -> Result:
         wanted = row.best
         tree = ground.best(wanted.num_nodes, "rrsw", sampling, depth=wanted.depth)
         own = ground.tokens(tree, "rrsw", sampling)
-        numbers.append(Number("Sequoia's tokens", own, wanted.tokens if found else None, where))
+        numbers.append(RowNumber("Sequoia's tokens", own, wanted.tokens if found else None, where))
         for shape, other in row.others.items():
             tokens = ground.tokens(tree_of_words(shape), "rrs", sampling)
             gain = own / wanted.step / (tokens / other.step)
             known = (other.tokens, wanted.speedup / other.speedup) if found else (None, None)
             numbers += [
-                Number(f"{shape}'s tokens", tokens, known[0], where),
-                Number(f"speed over {shape}'s", gain, known[1], where),
+                RowNumber(f"{shape}'s tokens", tokens, known[0], where),
+                RowNumber(f"speed over {shape}'s", gain, known[1], where),
             ]
             holds &= own > tokens and gain > 1
-    return Result.of(f"{ground.source()}; times as printed", numbers, holds)
+    return RowResult.of(f"{ground.source()}; times as printed", numbers, holds)
 
 
-def offloaded(ground: Ground) -> Result:
+def offloaded(ground: Ground) -> RowResult:
     """The best depth of 768 nodes at the times fitted to the table's steps."""
     verify, draft = printed.offloaded_times()
     numbers, holds = [], True
@@ -130,9 +130,9 @@ def offloaded(ground: Ground) -> Result:
             ("Sequoia", "16x48"), (own, other), speeds, rows, strict=True
         ):
             numbers += [
-                Number(f"{name}'s tokens", tokens, row and row.tokens, where),
-                Number("speedup", speed, row and row.speedup, where),
+                RowNumber(f"{name}'s tokens", tokens, row and row.tokens, where),
+                RowNumber("speedup", speed, row and row.speedup, where),
             ]
-        numbers.append(Number("levels", depth, contest and contest.best.depth, where))
+        numbers.append(RowNumber("levels", depth, contest and contest.best.depth, where))
         holds &= speeds[0] > speeds[1]
-    return Result.of(f"{ground.source()}; times as printed", numbers, holds)
+    return RowResult.of(f"{ground.source()}; times as printed", numbers, holds)

@@ -29,21 +29,21 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Contest:
+class PrintedContest:
     """Sequoia's tree beside SpecInfer's chains, by their shapes."""
 
     best: Printed
     others: dict[str, Printed]
 
 
-def _contest(best: tuple[int, int, float, float], *others: tuple[float, float]) -> Contest:
+def _contest(best: tuple[int, int, float, float], *others: tuple[float, float]) -> PrintedContest:
     """5x8 and 8x8."""
     shapes = {"5x8": (41, 8), "8x8": (65, 8)}
     rows = {
         name: Printed(*shape, *row)
         for (name, shape), row in zip(shapes.items(), others, strict=True)
     }
-    return Contest(Printed(*best), rows)
+    return PrintedContest(Printed(*best), rows)
 
 
 A100 = {
@@ -57,8 +57,8 @@ L40 = {
 }
 """Table 7, the same."""
 OFFLOADED = {
-    0.0: Contest(Printed(768, 21, 12.18, 9.96), {"16x48": Printed(769, 48, 8.66, 6.46)}),
-    0.6: Contest(Printed(768, 22, 10.12, 8.26), {"16x48": Printed(769, 48, 6.93, 5.20)}),
+    0.0: PrintedContest(Printed(768, 21, 12.18, 9.96), {"16x48": Printed(769, 48, 8.66, 6.46)}),
+    0.6: PrintedContest(Printed(768, 22, 10.12, 8.26), {"16x48": Printed(769, 48, 6.93, 5.20)}),
 }
 """Table 5: Llama2-70B drafted for by Llama2-7B, on C4."""
 

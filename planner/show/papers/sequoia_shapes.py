@@ -7,7 +7,7 @@ import numpy as np
 from ...documents.sampling import Sampling
 from ...export.tree_words import chains
 from .ground import Ground, matched
-from .row import Number, Result
+from .row import RowNumber, RowResult
 from .sequoia_claims import shapes
 
 _EXACT = 1e-9
@@ -15,13 +15,13 @@ _GROWN = (4, 8, 16, 32, 64, 128, 256, 512)
 """Sizes of trees."""
 
 
-def best_over_shapes(ground: Ground) -> Result:
+def best_over_shapes(ground: Ground) -> RowResult:
     numbers, against = [], []
     for sampling in ground.samplings:
         tokens = _by_shape(ground, sampling)
         last = {shape: values[-1] for shape, values in tokens.items()}
         numbers += [
-            Number(shape, value, None, f"{sampling}, 512 nodes") for shape, value in last.items()
+            RowNumber(shape, value, None, f"{sampling}, 512 nodes") for shape, value in last.items()
         ]
         best = tokens.pop("best tree")
         against += [
@@ -30,10 +30,10 @@ def best_over_shapes(ground: Ground) -> Result:
             for place in np.flatnonzero(best < other - _EXACT)
         ]
     note = f"not at {', '.join(against)}" if against else ""
-    return Result.of(ground.source(), numbers, not against, note)
+    return RowResult.of(ground.source(), numbers, not against, note)
 
 
-def growth_by_size(ground: Ground) -> Result:
+def growth_by_size(ground: Ground) -> RowResult:
     """Tokens that eight times the nodes add, and how straight the best tree's line over log n is.
 
     The last eightfold, not the last doubling: full trees leap whenever a level is full.
@@ -45,16 +45,16 @@ def growth_by_size(ground: Ground) -> Result:
             shape: tokens[-1] - tokens[_GROWN.index(64)]
             for shape, tokens in _by_shape(ground, sampling).items()
         }
-        numbers += [Number(f"{shape} gains", gain, None, where) for shape, gain in gains.items()]
+        numbers += [RowNumber(f"{shape} gains", gain, None, where) for shape, gain in gains.items()]
         best = _by_shape(ground, sampling)["best tree"]
         straight = float(np.corrcoef(np.log(_GROWN), best)[0, 1] ** 2)
-        numbers.append(Number("R2 of the best tree's line over log n", straight, None, where))
+        numbers.append(RowNumber("R2 of the best tree's line over log n", straight, None, where))
         own = gains.pop("best tree")
         holds &= straight >= 0.95 and own > max(gains.values())
-    return Result.of(ground.source(), numbers, holds)
+    return RowResult.of(ground.source(), numbers, holds)
 
 
-def best_over_chains(ground: Ground) -> Result:
+def best_over_chains(ground: Ground) -> RowResult:
     """The best tree over 16 chains, 32 tokens long, of as many nodes."""
     numbers, holds = [], True
     for sampling in ground.samplings:
@@ -63,9 +63,9 @@ def best_over_chains(ground: Ground) -> Result:
         best = ground.best(given.num_nodes, "rrsw", sampling)
         gain = ground.tokens(best, "rrsw", sampling) / ground.tokens(given, "rrsw", sampling)
         beside = 33.0 if matched(sampling, 0.6) else None
-        numbers.append(Number("more tokens", 100 * (gain - 1), beside, str(sampling), unit="%"))
+        numbers.append(RowNumber("more tokens", 100 * (gain - 1), beside, str(sampling), unit="%"))
         holds &= gain > 1
-    return Result.of(ground.source(), numbers, holds, "printed: at most")
+    return RowResult.of(ground.source(), numbers, holds, "printed: at most")
 
 
 def _by_shape(ground: Ground, sampling: Sampling) -> dict[str, np.ndarray]:

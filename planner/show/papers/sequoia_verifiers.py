@@ -8,7 +8,7 @@ from ...estimates.evidence import expected_tokens
 from ...trees.frontier import best_tree
 from ...verifiers.rates import acceptance_rates
 from .ground import Ground
-from .row import Number, Result
+from .row import RowNumber, RowResult
 from .toy_pairs import toy_pairs
 
 _EXACT = 1e-9
@@ -16,7 +16,7 @@ _VERIFIERS = {"Sequoia": "rrsw", "SpecInfer": "rrs", "SpecTr": "kseq", "top-k": 
 """The paper's names -> ours."""
 
 
-def rejections(ground: Ground) -> Result:
+def rejections(ground: Ground) -> RowResult:
     """Rejection of all of k children, by k; a power law is a line on logarithmic scales."""
     numbers, against, holds = [], [], True
     for sampling in ground.random_samplings:
@@ -31,13 +31,13 @@ def rejections(ground: Ground) -> Result:
         exponent, _ = np.polyfit(scale, np.log(own), 1)
         straight = np.corrcoef(scale, np.log(own))[0, 1] ** 2
         numbers += [
-            Number(method, each[k - 1], None, f"{where}, {k} children", k == min(8, len(own)))
+            RowNumber(method, each[k - 1], None, f"{where}, {k} children", k == min(8, len(own)))
             for method, each in rejected.items()
             for k in range(1, len(each) + 1)
         ]
         numbers += [
-            Number("exponent b of Sequoia's", -exponent, None, where),
-            Number("R2 of the power law", straight, None, where),
+            RowNumber("exponent b of Sequoia's", -exponent, None, where),
+            RowNumber("R2 of the power law", straight, None, where),
         ]
         holds &= straight >= 0.95
         for method, other in rejected.items():
@@ -46,10 +46,10 @@ def rejections(ground: Ground) -> Result:
             if len(more):
                 against.append(f"{where}, {more[0] + 1} children or more ({method})")
     note = f"not at {', '.join(against)}" if against else ""
-    return Result.of(ground.source(), numbers, holds and not against, note)
+    return RowResult.of(ground.source(), numbers, holds and not against, note)
 
 
-def one_tree(ground: Ground) -> Result:
+def one_tree(ground: Ground) -> RowResult:
     """One tree under three verifiers at every temperature."""
     tree = ground.best(128, "rrsw", ground.random_samplings[0], depth=6)
     numbers, gains = [], []
@@ -58,18 +58,18 @@ def one_tree(ground: Ground) -> Result:
             method: ground.tokens(tree, _VERIFIERS[method], sampling)
             for method in ("Sequoia", "SpecInfer", "top-k")
         }
-        numbers += [Number(method, each, None, str(sampling)) for method, each in tokens.items()]
+        numbers += [RowNumber(method, each, None, str(sampling)) for method, each in tokens.items()]
         gains.append([tokens["Sequoia"] / tokens[other] for other in ("SpecInfer", "top-k")])
     most = np.max(gains, axis=0)
     numbers += [
-        Number("over SpecInfer", most[0], 1.65, "at most"),
-        Number("over top-k", most[1], 1.27, "at most"),
+        RowNumber("over SpecInfer", most[0], 1.65, "at most"),
+        RowNumber("over top-k", most[1], 1.27, "at most"),
     ]
     source = f"{ground.source()}; best tree of 128 nodes, 6 levels"
-    return Result.of(source, numbers, np.min(gains) >= 1 - _EXACT, "printed: of speed")
+    return RowResult.of(source, numbers, np.min(gains) >= 1 - _EXACT, "printed: of speed")
 
 
-def cut_tails(ground: Ground) -> Result:
+def cut_tails(ground: Ground) -> RowResult:
     """Tokens of one tree on random pairs whose tails are cut."""
     shares, toy = {0.8: (3.18, 2.93, 2.90), 0.9: (3.27, 3.01, 2.71), 1.0: (3.26, 3.10, 2.44)}, 4
     num_pairs = min(ground.num_pairs, 300)
@@ -82,10 +82,10 @@ def cut_tails(ground: Ground) -> Result:
         p, q = (top_p(each, share) for each in pair)
         tokens = [expected_tokens(tree, acceptance_rates(p, q, n, 8).mean(axis=0)) for n in names]
         cells = zip(("Sequoia", "SpecInfer", "top-k"), tokens, known, strict=True)
-        numbers += [Number(*cell, f"top-p {share:g}") for cell in cells]
+        numbers += [RowNumber(*cell, f"top-p {share:g}") for cell in cells]
         holds &= tokens[0] >= max(tokens)
     source = f"{num_pairs} random pairs (T=0.5, lambda=0.7); best tree of 128 nodes, 6 levels"
-    return Result.of(source, numbers, holds)
+    return RowResult.of(source, numbers, holds)
 
 
 def top_p(law: np.ndarray, share: float) -> np.ndarray:

@@ -10,13 +10,13 @@ from itertools import groupby
 
 from ..tables import WIDTH
 from .ground import Ground
-from .row import Number, Result, Row
+from .row import RowNumber, RowResult, PaperRow
 
-Outcome = tuple[Row, Result | str]
+Outcome = tuple[PaperRow, RowResult | str]
 _INDENT = 12
 
 
-def outcomes(rows: Iterable[Row], ground: Ground) -> list[Outcome]:
+def outcomes(rows: Iterable[PaperRow], ground: Ground) -> list[Outcome]:
     """Every row with its result, or with why there is none; each is named on stderr before."""
     found = []
     for row in rows:
@@ -27,7 +27,7 @@ def outcomes(rows: Iterable[Row], ground: Ground) -> list[Outcome]:
 
 def agree(found: Iterable[Outcome]) -> bool:
     """Does everything hold that must, whatever the models?"""
-    return all(isinstance(result, Result) and result.holds for row, result in found if row.exact)
+    return all(isinstance(result, RowResult) and result.holds for row, result in found if row.exact)
 
 
 def as_text(found: Sequence[Outcome]) -> str:
@@ -35,7 +35,7 @@ def as_text(found: Sequence[Outcome]) -> str:
     parts = []
     for paper, rows in groupby(found, key=lambda each: each[0].paper):
         parts.append("\n".join([paper, *(_lines(row, result) for row, result in rows)]))
-    computed = sum(isinstance(result, Result) for _, result in found)
+    computed = sum(isinstance(result, RowResult) for _, result in found)
     verdict = "everything exact agrees" if agree(found) else "NOT everything exact agrees"
     parts.append(f"{computed} of {len(found)} rows computed; {verdict}")
     return "\n\n".join(parts)
@@ -46,7 +46,7 @@ def as_json(found: Sequence[Outcome]) -> str:
     return json.dumps([_content(row, result) for row, result in found], indent=1)
 
 
-def _lines(row: Row, result: Result | str) -> str:
+def _lines(row: PaperRow, result: RowResult | str) -> str:
     if isinstance(result, str):
         return _filled(row.name, row.statement) + "\n" + _filled("  -", result)
     numbers = _words(result.numbers) + (f"; {result.note}" if result.note else "")
@@ -58,7 +58,7 @@ def _lines(row: Row, result: Result | str) -> str:
     )
 
 
-def _verdict(row: Row, holds: bool | None) -> str:
+def _verdict(row: PaperRow, holds: bool | None) -> str:
     if holds is None:
         return "?"
     return (
@@ -66,7 +66,7 @@ def _verdict(row: Row, holds: bool | None) -> str:
     )
 
 
-def _words(numbers: Iterable[Number]) -> str:
+def _words(numbers: Iterable[RowNumber]) -> str:
     """The numbers that are shown, those under one condition behind it."""
     shown = [number for number in numbers if number.shown]
     groups = []
@@ -76,7 +76,7 @@ def _words(numbers: Iterable[Number]) -> str:
     return "; ".join(groups)
 
 
-def _number(number: Number) -> str:
+def _number(number: RowNumber) -> str:
     unit = f" {number.unit}" if number.unit else ""
     beside = "" if number.printed is None else f" ({_rounded(number.printed)})"
     return f"{number.what} {_rounded(number.computed)}{unit}{beside}"
@@ -98,7 +98,7 @@ def _filled(name: str, words: str) -> str:
     )  # fmt: skip
 
 
-def _content(row: Row, result: Result | str) -> dict[str, object]:
+def _content(row: PaperRow, result: RowResult | str) -> dict[str, object]:
     said: dict[str, object] = {
         "paper": row.paper, "name": row.name, "statement": row.statement, "exact": row.exact,
     }  # fmt: skip

@@ -20,9 +20,9 @@ from ...trees.frontier import best_tree
 from ..words import CUT_SHORT
 from .ground import Ground, Missing, matched
 from .mask_blocks import best_first, heavy_path, num_blocks, random_tree
-from .row import PROFILE, Number, Result, Row
+from .row import PROFILE, RowNumber, RowResult, PaperRow
 from .sequoia_claims import DEMO_ACCEPTANCE
-from .spechub import DRAWING
+from .spechub_rows import DRAWING
 from .toy_pairs import TOYS, toy_pairs
 
 PAPER = "DySpec (Xiong et al., 2024)"
@@ -36,7 +36,7 @@ _OFFLOADED = 1 / 200
 """A draft pass of Llama2-7B over a token of Llama2-70B, offloaded: 25 ms and 5 s (section 5.3)."""
 
 
-def _figure_2(ground: Ground) -> Result:
+def _figure_2(ground: Ground) -> RowResult:
     """Correlation of a first child's draft probability with its acceptance, on random pairs and on
     recorded trees; of these also acceptance by that probability."""
     numbers = []
@@ -45,7 +45,7 @@ def _figure_2(ground: Ground) -> Result:
         drawn = q > 0
         found = _correlation(q[drawn], np.minimum(1, p[drawn] / q[drawn]), q[drawn])
         where = f"random pairs, T={temperature:g}, lambda={similarity:g}"
-        numbers.append(Number("correlation", found, None, where, row == 2))
+        numbers.append(RowNumber("correlation", found, None, where, row == 2))
     source = f"{ground.num_pairs:,} random pairs for each toy of SpecHub's Table 4"
     if ground.facts is not None and ground.facts.replays:
         source += "; profile, recorded trees"
@@ -55,16 +55,16 @@ def _figure_2(ground: Ground) -> Result:
             drawn, accepted = trials.drawn[first], trials.accepted[first].astype(float)
             found = _correlation(drawn, accepted, np.ones(len(drawn)))
             where = f"{sampling}, by the draft's probability"
-            numbers.append(Number("correlation", found, None, where))
+            numbers.append(RowNumber("correlation", found, None, where))
             places = np.clip(np.digitize(drawn, _EDGES) - 1, 0, 4)
             counts = np.bincount(places, minlength=5)
             rates = np.bincount(places, accepted, 5) / np.maximum(counts, 1)
             numbers += [
-                Number(f"{100 * low:.0f} to {100 * high:.0f} %", rate, None, where)
+                RowNumber(f"{100 * low:.0f} to {100 * high:.0f} %", rate, None, where)
                 for low, high, rate in zip(_EDGES, _EDGES[1:], rates, strict=False)
             ]
     found = [each.computed for each in numbers if each.what == "correlation"]
-    return Result.of(source, numbers, min(found) > 0)
+    return RowResult.of(source, numbers, min(found) > 0)
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -73,7 +73,7 @@ def _correlation(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
     return float(xy / np.sqrt(xx * yy))
 
 
-def _figure_4(ground: Ground) -> Result:
+def _figure_4(ground: Ground) -> RowResult:
     """Shares of a step in which a policy decides on every node of a tree as large as was timed."""
     sampling = ground.samplings[0]
     fixed = ground.costs("rrsw", sampling)
@@ -90,15 +90,15 @@ def _figure_4(ground: Ground) -> Result:
     }
     whole = sum(parts.values())
     numbers = [
-        Number(name, 100 * ms / whole, 2.0 if name == "deciding" else None, unit="%")
+        RowNumber(name, 100 * ms / whole, 2.0 if name == "deciding" else None, unit="%")
         for name, ms in parts.items()
     ]
     source = f"profile, times of a tree of {size} nodes"
-    return Result.of(source, numbers, parts["deciding"] < 0.02 * whole, "printed: less than")
+    return RowResult.of(source, numbers, parts["deciding"] < 0.02 * whole, "printed: less than")
 
 
 @dataclass(frozen=True)
-class Contest:
+class PlayedContest:
     """DySpec's policies beside fixed trees of as many nodes, on the same recorded trees."""
 
     size: int
@@ -115,7 +115,7 @@ class Contest:
         return words
 
 
-def _contest(ground: Ground, sampling: Sampling) -> Contest:
+def _contest(ground: Ground, sampling: Sampling) -> PlayedContest:
     """Of the most nodes for which hardly any round meets the end of its recorded tree."""
     replays, costs = ground.replays(sampling), ground.costs("rrsw", sampling)
     for size in _SIZES:
@@ -125,7 +125,7 @@ def _contest(ground: Ground, sampling: Sampling) -> Contest:
         }
         cut = max(each.cut_short for each in played.values())
         if cut <= CUT_SHORT:
-            return Contest(size, played, cut)
+            return PlayedContest(size, played, cut)
     raise Missing("needs larger recorded trees (--num-expanded)")
 
 
@@ -143,19 +143,19 @@ def _rivals(ground: Ground, sampling: Sampling, size: int) -> dict[str, Drafting
     }
 
 
-def _tokens(ground: Ground) -> Result:
+def _tokens(ground: Ground) -> RowResult:
     """Tokens per step."""
     numbers, holds = [], True
     for sampling in ground.samplings:
         contest = _contest(ground, sampling)
         where = f"{sampling}, {contest.note}"
         tokens = {name: each.tokens_per_step for name, each in contest.played.items()}
-        numbers += [Number(name, each, None, where) for name, each in tokens.items()]
+        numbers += [RowNumber(name, each, None, where) for name, each in tokens.items()]
         holds &= tokens[GREEDY] > max(tokens["Sequoia"], tokens["SpecInfer"])
-    return Result.of("profile, recorded trees", numbers, holds)
+    return RowResult.of("profile, recorded trees", numbers, holds)
 
 
-def _table_3(ground: Ground) -> Result:
+def _table_3(ground: Ground) -> RowResult:
     """Speedups at the printed ratio of passes, where target passes take as long as one token's."""
     numbers, holds = [], True
     for sampling in ground.samplings:
@@ -167,15 +167,15 @@ def _table_3(ground: Ground) -> Result:
         own = max(GREEDY, THRESHOLD, key=speed.__getitem__)
         beside = 9.4 if matched(sampling, 0.0) else None
         numbers += [
-            Number(name, each, beside if name == own else None, f"{sampling}, {contest.note}")
+            RowNumber(name, each, beside if name == own else None, f"{sampling}, {contest.note}")
             for name, each in speed.items()
         ]
         holds &= speed[own] > max(speed["Sequoia"], speed["SpecInfer"])
     source = "profile, recorded trees; a draft pass is 1/200 of the target's, as printed"
-    return Result.of(source, numbers, holds, "speedups")
+    return RowResult.of(source, numbers, holds, "speedups")
 
 
-def _table_4(ground: Ground) -> Result:
+def _table_4(ground: Ground) -> RowResult:
     """The threshold's use of its budget, and what that loses to Sequoia's tree."""
     numbers, holds = [], True
     for sampling in ground.random_samplings:
@@ -186,16 +186,16 @@ def _table_4(ground: Ground) -> Result:
         beside = 551.79 / 768 if matched(sampling, 0.6) else None
         where = f"{sampling}, {contest.note}"
         numbers += [
-            Number("share of the nodes used", used, beside, where),
-            Number(THRESHOLD, level, None, where),
-            Number("Sequoia", best, None, where),
+            RowNumber("share of the nodes used", used, beside, where),
+            RowNumber(THRESHOLD, level, None, where),
+            RowNumber("Sequoia", best, None, where),
         ]
         holds &= used < 1 and level < best
     note = "printed: of 768 nodes at a threshold of .001; here at 1/n"
-    return Result.of("profile, recorded trees", numbers, holds, note)
+    return RowResult.of("profile, recorded trees", numbers, holds, note)
 
 
-def _figure_5(ground: Ground) -> Result:
+def _figure_5(ground: Ground) -> RowResult:
     """Sizes of the threshold's trees, which follow what the draft is sure of."""
     numbers, holds = [], True
     for sampling in ground.samplings:
@@ -204,14 +204,14 @@ def _figure_5(ground: Ground) -> Result:
         sizes = [int(np.argmax(shares >= share)) for share in (0.1, 0.5, 0.9)]
         names = ("a tenth of the trees have at most", "half", "nine tenths")
         numbers += [
-            Number(name, size, None, f"{sampling}, at most {contest.note}")
+            RowNumber(name, size, None, f"{sampling}, at most {contest.note}")
             for name, size in zip(names, sizes, strict=True)
         ]
         holds &= sizes[0] < sizes[-1]
-    return Result.of("profile, recorded trees", numbers, holds)
+    return RowResult.of("profile, recorded trees", numbers, holds)
 
 
-def _figure_9(_: Ground) -> Result:
+def _figure_9(_: Ground) -> RowResult:
     """Blocks of 32 by 32 of the masks of best trees, behind a text of 128 tokens."""
     known = {768: (366.12, 218.31), 1024: (580.07, 295.59)}
     numbers, holds = [], True
@@ -220,12 +220,12 @@ def _figure_9(_: Ground) -> Result:
         parents = best_first(tree, DEMO_ACCEPTANCE)
         counts = [num_blocks(parents, order, prefix=128) for order in _orders(parents)]
         cells = zip(("as drafted", "depth first"), counts, beside, strict=True)
-        numbers += [Number(*cell, f"{size} nodes") for cell in cells]
+        numbers += [RowNumber(*cell, f"{size} nodes") for cell in cells]
         holds &= counts[1] < counts[0]
-    return Result.of("best trees of Sequoia's published vector", numbers, holds)
+    return RowResult.of("best trees of Sequoia's published vector", numbers, holds)
 
 
-def _random_trees(_: Ground) -> Result:
+def _random_trees(_: Ground) -> RowResult:
     """The same of trees whose nodes choose their parents at random, without a text."""
     numbers, gains = [], []
     for size in (256, 512, 1024, 2048):
@@ -233,9 +233,9 @@ def _random_trees(_: Ground) -> Result:
         before, behind = (num_blocks(parents, order) for order in _orders(parents))
         gains.append(before / behind)
         beside = 5.9 if size == 2048 else None
-        numbers.append(Number("fewer blocks by", gains[-1], beside, f"{size} nodes"))
+        numbers.append(RowNumber("fewer blocks by", gains[-1], beside, f"{size} nodes"))
     note = "printed: at most; how fast the kernel is needs a GPU (make gpu)"
-    return Result.of("random trees", numbers, min(gains) > 1, note)
+    return RowResult.of("random trees", numbers, min(gains) > 1, note)
 
 
 def _orders(parents: np.ndarray) -> Sequence[np.ndarray]:
@@ -245,40 +245,41 @@ def _orders(parents: np.ndarray) -> Sequence[np.ndarray]:
 _BETTER = "DySpec emits more tokens than Sequoia and SpecInfer of as many nodes"
 
 ROWS = (
-    Row(PAPER, "Figure 1", "chains, several chains, and a tree", DRAWING),
-    Row(
+    PaperRow(PAPER, "Figure 1", "chains, several chains, and a tree", DRAWING),
+    PaperRow(
         PAPER, "Figure 2", "the likelier a token is under the draft, the more often it is accepted",
         compute=_figure_2,
     ),
-    Row(PAPER, "Figure 3", "how a tree is grown", DRAWING),
-    Row(
+    PaperRow(PAPER, "Figure 3", "how a tree is grown", DRAWING),
+    PaperRow(
         PAPER, "Figure 4", "deciding on a tree takes less than 2 % of a step", PROFILE, _figure_4,
     ),
-    Row(
+    PaperRow(
         PAPER, "Figure 5", "trees by a threshold differ in size from step to step", TREES,
         _figure_5,
     ),
-    Row(PAPER, "Figure 6", "two orders of a tree's nodes", "a drawing; Figure 9 has the numbers"),
-    Row(PAPER, "Figure 7", "the masks in these", "a drawing; Figure 9 has the numbers"),
-    Row(
-        PAPER, "Figure 8", "depth first the masks of random trees have up to 5.9 times fewer blocks",
+    PaperRow(PAPER, "Figure 6", "two orders of a tree's nodes", "a drawing; Figure 9 has the numbers"),
+    PaperRow(PAPER, "Figure 7", "the masks in these", "a drawing; Figure 9 has the numbers"),
+    PaperRow(
+        PAPER, "Figure 8",
+        "depth first the masks of random trees have up to 5.9 times fewer blocks",
         compute=_random_trees,
     ),
-    Row(
+    PaperRow(
         PAPER, "Figure 9", "depth first the masks of drafted trees have fewer blocks",
         compute=_figure_9,
     ),
-    Row(PAPER, "Table 1", f"{_BETTER}, for Llama2-7B", TREES, _tokens),
-    Row(PAPER, "Table 2", f"{_BETTER}, for Llama2-13B", TREES, _tokens),
-    Row(
+    PaperRow(PAPER, "Table 1", f"{_BETTER}, for Llama2-7B", TREES, _tokens),
+    PaperRow(PAPER, "Table 2", f"{_BETTER}, for Llama2-13B", TREES, _tokens),
+    PaperRow(
         PAPER, "Table 3", "for Llama2-70B, offloaded, it is the fastest, by up to 9.4", TREES,
         _table_3,
     ),
-    Row(
+    PaperRow(
         PAPER, "Table 4", "above T=0 a threshold loses to Sequoia's tree, as it leaves nodes "
         "unused", TREES, _table_4,
     ),
-    Row(
+    PaperRow(
         PAPER, "Table 5", "the order makes attention up to 2.1 times as fast",
         "needs a GPU (make gpu); Figure 8 counts blocks",
     ),

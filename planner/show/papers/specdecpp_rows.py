@@ -12,8 +12,8 @@ from ...export.tree_words import chains
 from ...policies import StoppingDrafting, TreeDrafting
 from ...replay.replays import Played
 from .ground import Ground, Missing
-from .row import PROFILE, Number, Result, Row
-from .spechub import DRAWING
+from .row import PROFILE, RowNumber, RowResult, PaperRow
+from .spechub_rows import DRAWING
 
 PAPER = "SpecDec++ (Huang et al., 2024)"
 DRAFT_S, TARGET_S = 0.0234, 0.112
@@ -102,7 +102,7 @@ def saved(fixed: Sequence[Rates], rule: Sequence[Rates]) -> dict[str, float]:
     }
 
 
-def _figure_3(ground: Ground) -> Result:
+def _figure_3(ground: Ground) -> RowResult:
     """Discards of stopping rules beside those of fixed lengths that verify as often."""
     if ground.profile.replays:
         return _frontiers(ground)
@@ -111,14 +111,14 @@ def _figure_3(ground: Ground) -> Result:
         for each in fixed_lengths(ground, sampling):
             where, shown = f"{sampling}, {each.name} tokens", each.name in ("2", "6", "14")
             numbers += [
-                Number("discarded", each.discard, None, where, shown),
-                Number("verifications", each.verification, None, where, shown),
+                RowNumber("discarded", each.discard, None, where, shown),
+                RowNumber("verifications", each.verification, None, where, shown),
             ]
     note = "what stops chains needs recorded trees"
-    return Result.of(ground.source(), numbers, None, note)
+    return RowResult.of(ground.source(), numbers, None, note)
 
 
-def _frontiers(ground: Ground) -> Result:
+def _frontiers(ground: Ground) -> RowResult:
     numbers, holds, most = [], True, 0.0
     for sampling in ground.samplings:
         fixed, rules, cut = played(ground, sampling)
@@ -127,18 +127,18 @@ def _frontiers(ground: Ground) -> Result:
         for score, change in changes.items():
             where = f"{sampling}, fewer discards"
             numbers += [
-                Number(f"{score}, {name} tokens", -100 * value, None, where, False, "%")
+                RowNumber(f"{score}, {name} tokens", -100 * value, None, where, False, "%")
                 for name, value in change.items()
             ]
             if change:
                 mean = -100 * float(np.mean(list(change.values())))
-                numbers.append(Number(f"{score}", mean, None, where, unit="%"))
+                numbers.append(RowNumber(f"{score}", mean, None, where, unit="%"))
         holds &= any(change and max(change.values()) < 0 for change in changes.values())
     note = f"{100 * most:.0f} % of rounds met the end of their recorded tree, at most"
-    return Result.of("profile, recorded trees", numbers, holds, note)
+    return RowResult.of("profile, recorded trees", numbers, holds, note)
 
 
-def _table_1(ground: Ground) -> Result:
+def _table_1(ground: Ground) -> RowResult:
     """Throughput at the printed times: of the best fixed length, and of the best rule."""
     numbers, holds = [], None
     for sampling in ground.samplings:
@@ -149,35 +149,35 @@ def _table_1(ground: Ground) -> Result:
         best = max(fixed, key=lambda each: each.tokens_per_s)
         known = BEST["Alpaca"] if sampling == SAMPLING else (None,) * 3
         numbers.append(
-            Number(f"{best.name} tokens", best.tokens_per_s, known[1], where, unit="tokens/s")
+            RowNumber(f"{best.name} tokens", best.tokens_per_s, known[1], where, unit="tokens/s")
         )
         if rules is not None:
             rule = max((r for each in rules.values() for r in each), key=lambda r: r.tokens_per_s)
             gain = rule.tokens_per_s / best.tokens_per_s - 1
             numbers += [
-                Number(rule.name, rule.tokens_per_s, known[0], where, unit="tokens/s"),
-                Number("gain", 100 * gain, known[2], where, unit="%"),
+                RowNumber(rule.name, rule.tokens_per_s, known[0], where, unit="tokens/s"),
+                RowNumber("gain", 100 * gain, known[2], where, unit="%"),
             ]
             holds = (holds is None or holds) and gain > 0
     source = f"{ground.source()}; times as printed" if holds is None else (
         "profile, recorded trees; times as printed")  # fmt: skip
     note = "what stops chains needs recorded trees" if holds is None else ""
-    return Result.of(source, numbers, holds, note)
+    return RowResult.of(source, numbers, holds, note)
 
 
-def _improvements(table: Mapping[str, tuple[float, float, float]], digits: int) -> Result:
+def _improvements(table: Mapping[str, tuple[float, float, float]], digits: int) -> RowResult:
     """The printed gains from the printed speeds: they must lie within the rounding of these."""
     numbers, holds = [], True
     half = 0.5 * 10**-digits
     for name, (own, other, gain) in table.items():
-        numbers.append(Number("gain", 100 * (own / other - 1), gain, name, unit="%"))
+        numbers.append(RowNumber("gain", 100 * (own / other - 1), gain, name, unit="%"))
         low, high = ((own - s * half) / (other + s * half) - 1 for s in (1, -1))
         holds &= 100 * low - 0.05 <= gain <= 100 * high + 0.05
     note = "printed gains are within the rounding of printed speeds"
-    return Result.of("constants as printed", numbers, holds, note)
+    return RowResult.of("constants as printed", numbers, holds, note)
 
 
-def _table_2(ground: Ground) -> Result:
+def _table_2(ground: Ground) -> RowResult:
     """Own steps of chains against their length: a line, if passes take constant times."""
     sampling = ground.samplings[0]
     costs = ground.costs("rrsw", sampling)
@@ -186,15 +186,15 @@ def _table_2(ground: Ground) -> Result:
     draft, target = np.polyfit(lengths, steps, 1)
     straight = np.corrcoef(lengths, steps)[0, 1] ** 2
     numbers = [
-        Number("t_draft", draft, unit="ms"), Number("t_target", target, unit="ms"),
-        Number("t_draft / t_target", draft / target, DRAFT_S / TARGET_S),
-        Number("R2", straight, 0.988),
+        RowNumber("t_draft", draft, unit="ms"), RowNumber("t_target", target, unit="ms"),
+        RowNumber("t_draft / t_target", draft / target, DRAFT_S / TARGET_S),
+        RowNumber("R2", straight, 0.988),
     ]  # fmt: skip
     source = f"profile, times of chains of 1 to {lengths[-1]}"
-    return Result.of(source, numbers, straight >= 0.98, "printed R2: the least")
+    return RowResult.of(source, numbers, straight >= 0.98, "printed R2: the least")
 
 
-def _figure_4(ground: Ground) -> Result:
+def _figure_4(ground: Ground) -> RowResult:
     """A chain's draft pass with a head over one without."""
     sampling = ground.samplings[0]
     costs = ground.costs("rrsw", sampling)
@@ -203,69 +203,69 @@ def _figure_4(ground: Ground) -> Result:
         raise Missing("needs a profile with a trained head (planner profile --head)")
     plain = costs.growing("chains").draft_ms(1)
     more = [each.draft_ms(1) / plain - 1 for each in heads.values()]
-    numbers = [Number("a head adds to a draft pass", 100 * each, unit="%") for each in more]
-    return Result.of("profile, times", numbers, max(more) < 0.05, "negligible: less than 5 %")
+    numbers = [RowNumber("a head adds to a draft pass", 100 * each, unit="%") for each in more]
+    return RowResult.of("profile, times", numbers, max(more) < 0.05, "negligible: less than 5 %")
 
 
-def _oracle(ground: Ground) -> Result:
+def _oracle(ground: Ground) -> RowResult:
     """Who knows where drafts differ discards nothing and verifies once for each difference."""
     sampling = ground.greedy
     rate = 1 - float(ground.acceptance("rrsw", sampling)[0])
     oracle = Rates("oracle", 0.0, rate)
     best = max(fixed_lengths(ground, sampling), key=lambda each: each.tokens_per_s)
     numbers = [
-        Number("verifications", rate, 0.164),
-        Number("which makes", oracle.tokens_per_s, 27.06, unit="tokens/s"),
-        Number("speedup", oracle.tokens_per_s * ALONE_S, 2.92),
-        Number(f"that of the best fixed length ({best.name})", best.tokens_per_s * ALONE_S, 1.90),
+        RowNumber("verifications", rate, 0.164),
+        RowNumber("which makes", oracle.tokens_per_s, 27.06, unit="tokens/s"),
+        RowNumber("speedup", oracle.tokens_per_s * ALONE_S, 2.92),
+        RowNumber(f"that of the best fixed length ({best.name})", best.tokens_per_s * ALONE_S, 1.90),
     ]
     holds = oracle.tokens_per_s > best.tokens_per_s
-    return Result.of(f"{ground.source()}; times as printed", numbers, holds)
+    return RowResult.of(f"{ground.source()}; times as printed", numbers, holds)
 
 
-def _theorem_4_3(ground: Ground) -> Result:
+def _theorem_4_3(ground: Ground) -> RowResult:
     """(c2 + Delta) / (c1 + c2 + Delta) at Delta = 0, which is where it is least."""
-    numbers = [Number("h", 1 - DRAFT_S / TARGET_S, 0.7, "times as printed")]
+    numbers = [RowNumber("h", 1 - DRAFT_S / TARGET_S, 0.7, "times as printed")]
     if ground.facts is not None:
         costs = ground.costs("rrsw", ground.samplings[0])
         own = 1 - costs.draft_ms(1) / costs.autoregressive_ms
-        numbers.append(Number("h", own, None, "profile's times"))
+        numbers.append(RowNumber("h", own, None, "profile's times"))
     note = "Delta = 0, below which none is; printed: what was found to be the best"
-    return Result.of("times", numbers, None, note)
+    return RowResult.of("times", numbers, None, note)
 
 
 ROWS = (
-    Row(
+    PaperRow(
         PAPER, "Figure 1", "7 to 11 % more tokens per second than the best fixed length",
         compute=lambda _: _improvements(BEST, 2), exact=True,
     ),
-    Row(PAPER, "Figure 2", "how a head ends a chain", DRAWING),
-    Row(
-        PAPER, "Figure 3", "rules that stop discard less than fixed lengths that verify as often",
+    PaperRow(PAPER, "Figure 2", "how a head ends a chain", DRAWING),
+    PaperRow(
+        PAPER, "Figure 3", "policies that stop chains discard less than fixed lengths that verify as often",
         PROFILE, _figure_3,
     ),
-    Row(PAPER, "Figure 4", "the head takes no time", PROFILE, _figure_4),
-    Row(PAPER, "Figure 5", "as Figure 3, for Gemma", PROFILE, _figure_3),
-    Row(
-        PAPER, "Table 1", "the best rule is faster than the best fixed length", PROFILE, _table_1,
+    PaperRow(PAPER, "Figure 4", "the head takes no time", PROFILE, _figure_4),
+    PaperRow(PAPER, "Figure 5", "as Figure 3, for Gemma", PROFILE, _figure_3),
+    PaperRow(
+        PAPER, "Table 1", "the best policy is faster than the best fixed length", PROFILE, _table_1,
     ),
-    Row(
+    PaperRow(
         PAPER, "Table 2", "steps take t_target and as many times t_draft as tokens are drafted",
         PROFILE, _table_2,
     ),
-    Row(
+    PaperRow(
         PAPER, "Table 3", "of heads of several depths and losses, several are as good",
         "needs heads trained at each (planner train-head), 20 in all",
     ),
-    Row(
+    PaperRow(
         PAPER, "Table 4", "for Gemma the gains are 1.4 to 12.4 %",
         compute=lambda _: _improvements(GEMMA, 2), exact=True,
     ),
-    Row(
-        PAPER, "Theorem 4.1", "stopping where the two models first differ is the most that rules "
-        "can reach", PROFILE, _oracle,
+    PaperRow(
+        PAPER, "Theorem 4.1", "stopping where the two models first differ is the most that "
+        "policies can reach", PROFILE, _oracle,
     ),
-    Row(
+    PaperRow(
         PAPER, "Theorem 4.3", "a chain should end where P(some token is rejected) exceeds a "
         "threshold of the passes' times", compute=_theorem_4_3,
     ),
