@@ -2,7 +2,7 @@
 
     python .ci/readme.py [--profile FILE]    run them all in one fresh folder
     python .ci/readme.py --write DEMO        keep a demo's documents in notebooks/data, and put what
-                                             `planner show` prints of them, and the picture, there
+                                             is printed of them, and the picture, into the pages
 
 --profile names a profile that was just measured by the README's own `planner profile` command,
 which is then not run again.  Exits non-zero at the first thing that fails.
@@ -24,6 +24,11 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "docs/first-steps.md"]
 KEPT = ROOT / "notebooks/data"
 SHOWN = KEPT / "inflated-to-25-M"
+PRINTED = {
+    PAGES[0]: ("planner show ", SHOWN),
+    ROOT / "docs/papers.md": ("planner reproduce ", ROOT),
+}
+"""Pages that show what commands of this beginning print in this folder."""
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 ENVIRONMENT = {**os.environ, "PATH": PATH, "COLUMNS": "100"}
 
@@ -69,26 +74,29 @@ def take(profile: Path, folder: Path) -> None:
             shutil.copy(path, folder)
 
 
-def with_outputs(text: str) -> str:
-    """`text` with what `planner show` prints of `SHOWN` below each such line."""
+def with_outputs(page: Path) -> str:
+    """The text of a page of `PRINTED`, with what its commands print now below each of them."""
+    beginning, folder = PRINTED[page]
 
     def answered(found: re.Match[str]) -> str:
         lines = []
         for command in commands(found[1]):
             lines.append(f"$ {command}")
-            if command.startswith("planner show "):
+            if command.startswith(beginning):
                 shown = subprocess.run(
-                    [sys.executable, "-m", *shlex.split(command)], cwd=SHOWN, env=ENVIRONMENT,
+                    [sys.executable, "-m", *shlex.split(command)], cwd=folder, env=ENVIRONMENT,
                     check=True, capture_output=True, text=True,
                 )  # fmt: skip
                 lines += [line.rstrip() for line in shown.stdout.rstrip("\n").splitlines()]
         return "```console\n" + "\n".join(lines) + "\n```"
 
-    return re.sub(r"^```console\n(.*?)^```$", answered, text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^```console\n(.*?)^```$", answered, page.read_text(), flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def write(demo: Path) -> None:
-    """A demo's documents into notebooks/data, and from them the README's outputs and picture."""
+    """A demo's documents into notebooks/data, and from them the outputs and picture of pages."""
     from planner import load, save
     from planner.show.figures import overview, save_png
 
@@ -96,7 +104,8 @@ def write(demo: Path) -> None:
         save(load(demo / folder.name / "profile.json").without_arrays(), folder / "profile.json")
         for name in ("plan.json", "report.json"):
             shutil.copy(demo / folder.name / name, folder)
-    PAGES[0].write_text(with_outputs(PAGES[0].read_text()))
+    for page in PRINTED:
+        page.write_text(with_outputs(page))
     documents = (load(SHOWN / f"{name}.json") for name in ("profile", "plan", "report"))
     save_png(overview(*documents), ROOT / "docs/images/overview.png")
 

@@ -27,7 +27,7 @@ import numpy as np
 from planner.documents.document import write_atomically
 from planner.estimates.law import AcceptanceLaw
 from planner.optimizer import frontier, optimal_acceptance
-from planner.show.papers import DEMO_ACCEPTANCE
+from planner.show.papers.sequoia_claims import DEMO_ACCEPTANCE
 from planner.trees.best_first import BestFirst
 from planner.trees.programme import Programme
 from planner.verifiers.transport_lp import best_transport, joint_law

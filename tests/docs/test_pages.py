@@ -138,10 +138,10 @@ def test_the_readme_is_a_front_door():
     assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_the_readme_shows_was_printed():
-    """The output below `planner show` is what it prints of the committed run."""
-    readme = program(".ci/readme.py")
-    assert readme.with_outputs(README.read_text()) == README.read_text()
+@pytest.mark.parametrize("page", program(".ci/readme.py").PRINTED, ids=name_of)
+def test_what_a_page_shows_was_printed(page):
+    """The output below its commands is what they print of the committed run."""
+    assert program(".ci/readme.py").with_outputs(page) == page.read_text()
 
 
 def test_the_readme_runs_the_demo(monkeypatch):

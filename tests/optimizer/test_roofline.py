@@ -12,7 +12,7 @@ from planner.estimates.assumed_acceptance import PowerLaw, assumed_profile
 from planner.estimates.data_sheets import DATA_SHEETS, DataSheet, data_sheet
 from planner.estimates.roofline import Places, Roofline, predicted_costs
 from planner.optimizer import expected_tokens, solve
-from planner.show.papers import DEMO_ACCEPTANCE
+from planner.show.papers.sequoia_claims import DEMO_ACCEPTANCE
 
 SMALL = ModelShape("small", 50, 16, 2, 4, 24, 64, 2, 6, is_tied=True)
 TINY = ModelShape("tiny", 50, 8, 1, 2, 8, 64, 1, 4, is_tied=False)
