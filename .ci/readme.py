@@ -18,7 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir
 from pathlib import Path
+
+from click.testing import CliRunner
+
+from planner.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "docs/first-steps.md"]
@@ -76,23 +81,25 @@ def take(profile: Path, folder: Path) -> None:
 
 def with_outputs(page: Path) -> str:
     """The text of a page of `PRINTED`, with what its commands print now below each of them."""
-    beginning, folder = PRINTED[page]
+    beginning, content = PRINTED[page]
 
     def answered(found: re.Match[str]) -> str:
         lines = []
         for command in commands(found[1]):
             lines.append(f"$ {command}")
             if command.startswith(beginning):
-                shown = subprocess.run(
-                    [sys.executable, "-m", *shlex.split(command)], cwd=folder, env=ENVIRONMENT,
-                    check=True, capture_output=True, text=True,
-                )  # fmt: skip
-                lines += [line.rstrip() for line in shown.stdout.rstrip("\n").splitlines()]
+                told = CliRunner().invoke(main, shlex.split(command)[1:], env={"COLUMNS": "100"})
+                if told.exit_code:
+                    sys.exit(f"{page}: {command}: {told.output}")
+                lines += [line.rstrip() for line in told.output.rstrip("\n").splitlines()]
         return "```console\n" + "\n".join(lines) + "\n```"
 
-    return re.sub(
-        r"^```console\n(.*?)^```$", answered, page.read_text(), flags=re.MULTILINE | re.DOTALL
-    )
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):  # some write what others read
+        for each in content.iterdir():
+            Path(each.name).symlink_to(each)
+        return re.sub(
+            r"^```console\n(.*?)^```$", answered, page.read_text(), flags=re.MULTILINE | re.DOTALL
+        )
 
 
 def write(demo: Path) -> None:
