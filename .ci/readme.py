@@ -31,9 +31,9 @@ KEPT = ROOT / "notebooks/data"
 SHOWN = KEPT / "inflated-to-25-M"
 PRINTED = {
     PAGES[0]: ("planner show ", SHOWN),
-    ROOT / "docs/papers.md": ("planner reproduce ", ROOT),
+    **{ROOT / f"docs/{name}.md": ("planner ", ROOT) for name in ("papers", "elsewhere", "engines")},
 }
-"""Pages that show what commands of this beginning print in this folder."""
+"""Pages that show what commands of this beginning print where the folder's content is."""
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 ENVIRONMENT = {**os.environ, "PATH": PATH, "COLUMNS": "100"}
 

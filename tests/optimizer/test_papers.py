@@ -285,7 +285,6 @@ def test_the_command_prints_rows_as_data_and_in_words(monkeypatch, tmp_path):
     assert words.exit_code == 0, words.output
     assert "SpecHub 0.300 (0.138)" in words.stdout
     assert words.stdout.endswith("2 of 3 rows computed; everything exact agrees\n")
-    assert f"{spechub.PAPER}: Table 1" in words.stderr
     data = json.loads(CliRunner().invoke(main, ["reproduce", "--json"]).stdout)
     assert [each.get("reason") for each in data] == ["a drawing, without numbers", None,
                                                      "needs a profile"]  # fmt: skip

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from ..tables import WIDTH
+from ..tables import WIDTH, watched
 from .ground import Ground
 from .row import RowNumber, RowResult, PaperRow
 
@@ -17,11 +16,12 @@ _INDENT = 12
 
 
 def outcomes(rows: Iterable[PaperRow], ground: Ground) -> list[Outcome]:
-    """Every row with its result, or with why there is none; each is named on stderr before."""
+    """Every row with its result, or with why there is none."""
     found = []
-    for row in rows:
-        print(f"{row.paper}: {row.name}", file=sys.stderr, flush=True)
-        found.append((row, row.result(ground)))
+    with watched("rows") as status:
+        for row in rows:
+            status.update(f"{row.paper}: {row.name}")
+            found.append((row, row.result(ground)))
     return found
 
 
