@@ -115,7 +115,9 @@ def offloaded(ground: Ground) -> RowResult:
     for sampling in ground.samplings:
         found = [each for at, each in printed.OFFLOADED.items() if matched(sampling, at)]
         where = str(sampling)
-        known = [(each.tokens, each.speedup) for one in found for each in one.ways]
+        known: list[tuple[float | None, float | None]] = [
+            (each.tokens, each.speedup) for one in found for each in one.ways
+        ]
         levels = np.arange(25)
         ms = verify + draft * levels
         table = search(ground.law("rrsw", sampling), 768, 24).expected_tokens[768]

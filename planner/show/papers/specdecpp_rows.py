@@ -91,8 +91,8 @@ def played(ground: Ground, sampling: Sampling) -> tuple[list[Rates], dict[str, l
 
 
 def saved(fixed: Sequence[Rates], rule: Sequence[Rates]) -> dict[str, float]:
-    """The rule's discard rate over that of each fixed length, by length, where it verifies as often,
-    minus 1; the rule's points are joined by lines, and lengths beyond these left out."""
+    """The rule's discard rate over that of each fixed length, where both verify as often, minus 1,
+    by length; the rule's points are joined by lines, and lengths beyond these left out."""
     points = sorted((each.verification, each.discard) for each in rule)
     verification, discard = np.array(points).T
     return {
