@@ -22,7 +22,7 @@ from planner.show.papers import sequoia_rows as sequoia
 from planner.show.papers import specdecpp_rows as specdecpp
 from planner.show.papers import spechub_rows as spechub
 from planner.show.papers.ground import Ground
-from planner.show.papers.row import PROFILE, RowResult, PaperRow
+from planner.show.papers.row import PROFILE, PaperRow, RowResult
 from planner.show.papers.sequoia_verifiers import top_p
 from planner.show.words import CUT_SHORT
 from tests.docs.reading import ROOT

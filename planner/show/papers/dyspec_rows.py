@@ -20,7 +20,7 @@ from ...trees.frontier import best_tree
 from ..words import CUT_SHORT
 from .ground import Ground, Missing, matched
 from .mask_blocks import best_first, heavy_path, num_blocks, random_tree
-from .row import PROFILE, RowNumber, RowResult, PaperRow
+from .row import PROFILE, PaperRow, RowNumber, RowResult
 from .sequoia_claims import DEMO_ACCEPTANCE
 from .spechub_rows import DRAWING
 from .toy_pairs import TOYS, toy_pairs
@@ -63,8 +63,8 @@ def _figure_2(ground: Ground) -> RowResult:
                 RowNumber(f"{100 * low:.0f} to {100 * high:.0f} %", rate, None, where)
                 for low, high, rate in zip(_EDGES, _EDGES[1:], rates, strict=False)
             ]
-    found = [each.computed for each in numbers if each.what == "correlation"]
-    return RowResult.of(source, numbers, min(found) > 0)
+    least = min(each.computed for each in numbers if each.what == "correlation")
+    return RowResult.of(source, numbers, least > 0)
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -258,7 +258,9 @@ ROWS = (
         PAPER, "Figure 5", "trees by a threshold differ in size from step to step", TREES,
         _figure_5,
     ),
-    PaperRow(PAPER, "Figure 6", "two orders of a tree's nodes", "a drawing; Figure 9 has the numbers"),
+    PaperRow(
+        PAPER, "Figure 6", "two orders of a tree's nodes", "a drawing; Figure 9 has the numbers",
+    ),
     PaperRow(PAPER, "Figure 7", "the masks in these", "a drawing; Figure 9 has the numbers"),
     PaperRow(
         PAPER, "Figure 8",

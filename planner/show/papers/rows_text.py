@@ -9,7 +9,7 @@ from itertools import groupby
 
 from ..tables import WIDTH, watched
 from .ground import Ground
-from .row import RowNumber, RowResult, PaperRow
+from .row import PaperRow, RowNumber, RowResult
 
 Outcome = tuple[PaperRow, RowResult | str]
 _INDENT = 12

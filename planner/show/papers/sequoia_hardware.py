@@ -114,7 +114,10 @@ def offloaded(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.samplings:
         found = [each for at, each in printed.OFFLOADED.items() if matched(sampling, at)]
-        contest, where = (found or [None])[0], str(sampling)  # type: ignore[list-item]
+        where = str(sampling)
+        known: list[tuple[float | None, float | None]] = [
+            (each.tokens, each.speedup) for one in found for each in one.ways
+        ]
         levels = np.arange(25)
         ms = verify + draft * levels
         table = search(ground.law("rrsw", sampling), 768, 24).expected_tokens[768]
@@ -125,14 +128,15 @@ def offloaded(ground: Ground) -> RowResult:
             printed.OFFLOADED_MS * own / ms[depth],
             printed.OFFLOADED_MS * other / (verify + 48 * draft),
         ]
-        rows = (None, None) if contest is None else (contest.best, contest.others["16x48"])
+        rows = known or [(None, None)] * 2
         for name, tokens, speed, row in zip(
             ("Sequoia", "16x48"), (own, other), speeds, rows, strict=True
         ):
             numbers += [
-                RowNumber(f"{name}'s tokens", tokens, row and row.tokens, where),
-                RowNumber("speedup", speed, row and row.speedup, where),
+                RowNumber(f"{name}'s tokens", tokens, row[0], where),
+                RowNumber("speedup", speed, row[1], where),
             ]
-        numbers.append(RowNumber("levels", depth, contest and contest.best.depth, where))
+        beside = found[0].best.depth if found else None
+        numbers.append(RowNumber("levels", depth, beside, where))
         holds &= speeds[0] > speeds[1]
     return RowResult.of(f"{ground.source()}; times as printed", numbers, holds)

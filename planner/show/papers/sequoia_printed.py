@@ -35,6 +35,11 @@ class PrintedContest:
     best: Printed
     others: dict[str, Printed]
 
+    @property
+    def ways(self) -> list[Printed]:
+        """All, Sequoia's first."""
+        return [self.best, *self.others.values()]
+
 
 def _contest(best: tuple[int, int, float, float], *others: tuple[float, float]) -> PrintedContest:
     """5x8 and 8x8."""

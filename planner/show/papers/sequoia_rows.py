@@ -9,7 +9,7 @@ from ...export.tree_words import chains
 from ...trees.frontier import best_tree
 from . import sequoia_printed as printed
 from .ground import Ground
-from .row import PROFILE, RowNumber, RowResult, PaperRow
+from .row import PROFILE, PaperRow, RowNumber, RowResult
 from .sequoia_claims import DEMO_ACCEPTANCE, SIZES, growth, power_law, properties
 from .sequoia_hardware import aware_choice, contest, offloaded, pass_times, sizes_by_hardware
 from .sequoia_shapes import best_over_chains, best_over_shapes, growth_by_size

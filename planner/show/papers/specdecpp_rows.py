@@ -12,7 +12,7 @@ from ...export.tree_words import chains
 from ...policies import StoppingDrafting, TreeDrafting
 from ...replay.replays import Played
 from .ground import Ground, Missing
-from .row import PROFILE, RowNumber, RowResult, PaperRow
+from .row import PROFILE, PaperRow, RowNumber, RowResult
 from .spechub_rows import DRAWING
 
 PAPER = "SpecDec++ (Huang et al., 2024)"
@@ -91,8 +91,8 @@ def played(ground: Ground, sampling: Sampling) -> tuple[list[Rates], dict[str, l
 
 
 def saved(fixed: Sequence[Rates], rule: Sequence[Rates]) -> dict[str, float]:
-    """By fixed length: the rule's discard rate over that length's where it verifies as often, minus
-    1; the rule's points are joined by lines, and lengths beyond these left out."""
+    """The rule's discard rate over that of each fixed length, where both verify as often, minus 1,
+    by length; the rule's points are joined by lines, and lengths beyond these left out."""
     points = sorted((each.verification, each.discard) for each in rule)
     verification, discard = np.array(points).T
     return {
@@ -217,7 +217,9 @@ def _oracle(ground: Ground) -> RowResult:
         RowNumber("verifications", rate, 0.164),
         RowNumber("which makes", oracle.tokens_per_s, 27.06, unit="tokens/s"),
         RowNumber("speedup", oracle.tokens_per_s * ALONE_S, 2.92),
-        RowNumber(f"that of the best fixed length ({best.name})", best.tokens_per_s * ALONE_S, 1.90),
+        RowNumber(
+            f"that of the best fixed length ({best.name})", best.tokens_per_s * ALONE_S, 1.90
+        ),
     ]
     holds = oracle.tokens_per_s > best.tokens_per_s
     return RowResult.of(f"{ground.source()}; times as printed", numbers, holds)
@@ -241,8 +243,8 @@ ROWS = (
     ),
     PaperRow(PAPER, "Figure 2", "how a head ends a chain", DRAWING),
     PaperRow(
-        PAPER, "Figure 3", "policies that stop chains discard less than fixed lengths that verify as often",
-        PROFILE, _figure_3,
+        PAPER, "Figure 3", "policies that stop chains discard less than fixed lengths that verify "
+        "as often", PROFILE, _figure_3,
     ),
     PaperRow(PAPER, "Figure 4", "the head takes no time", PROFILE, _figure_4),
     PaperRow(PAPER, "Figure 5", "as Figure 3, for Gemma", PROFILE, _figure_3),

@@ -9,7 +9,7 @@ import numpy as np
 from ...export.tree_words import full
 from . import spechub_printed as printed
 from .ground import Ground, Missing, matched
-from .row import PROFILE, RowNumber, RowResult, PaperRow
+from .row import PROFILE, PaperRow, RowNumber, RowResult
 from .spechub_printed import METHODS, Printed
 from .toy_pairs import METHODS as TOY_METHODS
 from .toy_pairs import PRINTED, TOYS, Guarantee, over_rrs, over_transport, table_4, worked_example
@@ -35,7 +35,7 @@ def _table_4(ground: Ground) -> RowResult:
     agree = f"{found.agrees.sum()} of {found.agrees.size} entries"
     note = f"{agree} within 3 standard errors of the mean over 10,000 other pairs"
     source = f"{ground.num_pairs:,} random pairs"
-    return RowResult.of(source, numbers, found.agrees.all(), note)
+    return RowResult.of(source, numbers, bool(found.agrees.all()), note)
 
 
 def _example(published: Mapping[str, float], shown: Sequence[str]) -> RowResult:
