@@ -140,7 +140,8 @@ def table(rows: Sequence[CoverageRow]) -> str:
 
 
 def main() -> None:
-    parser = parser_of(__doc__ or "", {"num-tokens": (128, "tokens of every continuation, as profiled")})
+    counts = {"num-tokens": (128, "tokens of every continuation, as profiled")}
+    parser = parser_of(__doc__ or "", counts)
     add_contests(parser)
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
