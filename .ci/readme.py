@@ -56,11 +56,13 @@ def run_pages(profile: Path | None) -> None:
             found = blocks(page, "console", "python")
             if not found:
                 sys.exit(f"{page}: expected commands or a Python example, found none")
+            program = ""  # a page's Python goes on where it stopped
             for language, content in found:
+                program += content if language == "python" else ""
                 lines = (
                     [shlex.split(line.replace("\\\n", " ")) for line in commands(content)]
                     if language == "console"
-                    else [[sys.executable, "-c", content]]
+                    else [[sys.executable, "-c", program]]
                 )
                 for arguments in lines:
                     print("$", shlex.join(arguments)[:200], flush=True)
