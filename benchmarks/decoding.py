@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import PlainSerializer, PlainValidator
+from tqdm import tqdm
 
 from planner.plans.plan import Plan
+from planner.plans.report import Continuation
 from profiler.journal import Journal, Piece
 from runtime import Decoder
 from runtime.decode import Generation, prompt_seed
@@ -23,6 +25,8 @@ from .contests import draft_of, target_of
 
 ByPrompt = Annotated[np.ndarray, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
 """float64 [prompts]."""
+SELDOM = 4
+"""Prompts of which one is decoded by those that are seldom asked (`in_turns`)."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,32 @@ class Ratio:
     def influence(self) -> np.ndarray:
         """float64 [prompts]: by how much each prompt moves ln(value); they sum to 0."""
         return self.tokens / self.tokens.sum() - self.steps / self.steps.sum()
+
+
+def in_turns(
+    decoders: Mapping[str, Decoder],
+    prompts: Sequence[Sequence[int]],
+    num_tokens: int,
+    *,
+    seldom: Collection[str] = (),
+) -> dict[str, list[Continuation]]:
+    """The continuations that each decoder made of every prompt, by its name, in turns.
+
+    seldom  names of those that decode every `SELDOM`th prompt alone, from the first on
+    """
+    found: dict[str, list[Continuation]] = {name: [] for name in decoders}
+    rng = np.random.default_rng(0)
+    for each in decoders.values():
+        each.generate(prompts[0], max_new_tokens=8)
+    for number, prompt in enumerate(tqdm(prompts, leave=False)):
+        for name in rng.permutation(list(decoders)):
+            if name in seldom and number % SELDOM:
+                continue
+            made = decoders[name].generate(
+                prompt, max_new_tokens=num_tokens, seed=prompt_seed(0, number), stop_tokens=[]
+            )
+            found[name] += made.report.continuations
+    return found
 
 
 def log_error(influence: np.ndarray) -> float:

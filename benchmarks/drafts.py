@@ -10,7 +10,7 @@ first 24), and as many of prose, are decoded in turns by the plans and without a
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -18,21 +18,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from planner import Profile
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
-from planner.plans.report import Continuation
 from planner.policies import TreeDrafting
 from profiler import Pair, Settings, measure_profile
 from runtime import Decoder, LookupBeside, LookupModel
-from runtime.decode import prompt_seed
 from runtime.embedded import load_prompts, pair_paths
 from runtime.language_model import LanguageModel
 
 from .contests import TEMPERATURES, add_contests, contests_of, draft_of, target_of
-from .decoding import log_error
+from .decoding import in_turns, log_error
 from .moved import prose
 from .outputs import ContestRow, contest_table, folder_beside, kept, kept_rows, parser_of, publish
 
@@ -86,23 +83,6 @@ def prompts_of(text: str, count: int) -> list[list[int]]:
     return prose(pair_paths()[0] / "tokenizer.json", count, len(code[0]))
 
 
-def carried_out(
-    decoders: Mapping[str, Decoder], prompts: Sequence[Sequence[int]], num_tokens: int
-) -> dict[str, list[Continuation]]:
-    """The continuations that every decoder made of every prompt, in turns."""
-    found: dict[str, list[Continuation]] = {name: [] for name in decoders}
-    rng = np.random.default_rng(0)
-    for each in decoders.values():
-        each.generate(prompts[0], max_new_tokens=8)
-    for number, prompt in enumerate(tqdm(prompts, leave=False)):
-        for name in rng.permutation(list(decoders)):
-            made = decoders[name].generate(
-                prompt, max_new_tokens=num_tokens, seed=prompt_seed(0, number), stop_tokens=[]
-            )
-            found[name] += made.report.continuations
-    return found
-
-
 def measured(
     contest: tuple[str, str, float], text: str, folder: Path, arguments: Namespace
 ) -> list[DraftRow]:
@@ -118,7 +98,7 @@ def measured(
     none = {"drafting": TreeDrafting(parents=[-1]), "predicted": None}
     decoders["none"] = Decoder.from_plan(plans["model"].model_copy(update=none), target)
     prompts = prompts_of(text, arguments.num_prompts)
-    found = carried_out(decoders, prompts, arguments.num_tokens)
+    found = in_turns(decoders, prompts, arguments.num_tokens)
     spent = {name: np.array([each.decode_ms for each in made]) for name, made in found.items()}
     plain, rows = spent["none"], []
     for name, plan in plans.items():

@@ -24,17 +24,16 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from planner import Profile
 from planner.documents.sampling import Sampling
 from planner.optimizer import solve
 from profiler import Pair, Settings, measure_profile
 from runtime import Decoder
-from runtime.decode import prompt_seed
 from runtime.embedded import PAIRS, load_prompts, pair_paths
 
 from .contests import SHAPES, add_contests, contests_of, draft_of, target_of
+from .decoding import SELDOM, in_turns
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 START = "import os, numpy as np; parent = os.getppid(); a = np.ones"
@@ -73,8 +72,6 @@ CONDITIONS = {
     "T = 1": Condition(temperature=1.0),
     "prompts of 256 tokens": Condition(joined=4),
 }
-ALONE_EVERY = 4
-"""Prompts of which one is decoded by the other settings, too."""
 PROSE = Path(__file__).parent.parent / "LICENSE"
 
 
@@ -119,28 +116,6 @@ def prose(tokenizer: Path, count: int, length: int) -> list[list[int]]:
     return [ids[start : start + length] for start in starts]
 
 
-def carried_out(
-    decoders: dict[str, Decoder],
-    prompts: Sequence[Sequence[int]],
-    num_tokens: int,
-    always: set[str],
-) -> dict[str, np.ndarray]:
-    """Milliseconds per token on the prompts each decoder had, in turns: all, or one of four."""
-    spent: dict[str, list[float]] = {name: [] for name in decoders}
-    rng = np.random.default_rng(0)
-    for each in decoders.values():
-        each.generate(prompts[0], max_new_tokens=8)
-    for number, prompt in enumerate(tqdm(prompts, leave=False)):
-        for name in rng.permutation(list(decoders)):
-            if name not in always and number % ALONE_EVERY:
-                continue
-            made = decoders[name].generate(
-                prompt, max_new_tokens=num_tokens, seed=prompt_seed(0, number), stop_tokens=[]
-            )
-            spent[name].append(made.report.continuations[0].decode_ms / num_tokens)
-    return {name: np.array(each) for name, each in spent.items()}
-
-
 def prompts_for(condition: Condition, count: int) -> list[list[int]]:
     """So many evaluation prompts, or prose."""
     joined = condition.joined
@@ -175,12 +150,14 @@ def measured(
         decoders[str(number)] = decoder(plan.model_copy(update=alone))
     last = len(plan.settings) - 1
     with beside(condition.beside):
-        found = carried_out(decoders, prompts, num_tokens, {"followed", "0", str(last)})
-    plain = found[str(last)]
+        always = {"followed", "0", str(last)}
+        made = in_turns(decoders, prompts, num_tokens, seldom=decoders.keys() - always)
+    found = {name: np.array([each.decode_ms for each in texts]) for name, texts in made.items()}
+    plain = found[str(last)] / num_tokens
 
     def speed(name: str | int) -> float:
-        spent = found[str(name)]
-        beside_it = plain if len(spent) == len(plain) else plain[::ALONE_EVERY]
+        spent = found[str(name)] / num_tokens
+        beside_it = plain if len(spent) == len(plain) else plain[::SELDOM]
         return float(beside_it.sum() / spent.sum())
 
     best = max(range(len(plan.settings)), key=speed)
