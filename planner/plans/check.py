@@ -69,7 +69,8 @@ class Check(Document):
         """Promises of the plan that the engine did not keep, a line each; empty: it holds.
 
         A prediction is broken where it differs from the measurement by more than both intervals
-        together allow: by more than the root of the sum of their half widths' squares.
+        together allow: by more than the root of the sum of their half widths' squares.  That is
+        lenient: a promise's interval allows for the luck of a run already.
         """
         predicted, run, found = self.plan.predicted, self.planned, []
         if predicted is not None:
