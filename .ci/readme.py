@@ -45,7 +45,7 @@ def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
 
 
 def commands(block: str) -> list[str]:
-    """What a console block types, without its `$`; a command may go on behind a backslash."""
+    """The commands of a console block, without their `$`; one may go on behind a backslash."""
     return re.findall(r"^\$ ((?:.*\\\n)*.*)$", block, re.MULTILINE)
 
 

@@ -171,7 +171,7 @@ class _Server:
 
 
 def _for_bench(options: Sequence[str]) -> list[str]:
-    """Those of the server's options that the benchmark knows too; it has no f32 caches."""
+    """The server's options that the benchmark knows too; it has no f32 caches."""
     named = {"off": "0", "on": "1"}
     pairs = pairwise(options)
     kept = ((word, named.get(value, value)) for word, value in pairs if word in SHARED_OPTIONS)

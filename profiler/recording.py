@@ -135,7 +135,7 @@ def replay_entry(
 
 @dataclass(frozen=True)
 class _Drafting:
-    """What drafts the trees: the same for all texts."""
+    """All that drafts the trees: the same for all texts."""
 
     draft: LanguageModel
     target: LanguageModel | None
@@ -232,7 +232,7 @@ class _Trees:
         self._drafting.chances.note(self._drawn[self._on_text], self._taken[self._on_text])
 
     def arrays(self) -> Piece:
-        """As in a profile's `Replay`, with "sizes" int64 [trees] instead of "first"."""
+        """The arrays of a profile's `Replay`, with "sizes" int64 [trees] instead of "first"."""
         rows = torch.arange(self._num_rows, device=self._sizes.device)
         there = rows < self._sizes[:, None]
         arrays = {
@@ -275,7 +275,7 @@ class _Trees:
     def _drawn_behind(
         self, entered: Tensor, p: Tensor, q: Tensor, tokens: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What `Verifier.draw_entered` makes of nodes with `tokens` behind them."""
+        """The children that `Verifier.draw_entered` draws at nodes with `tokens` behind them."""
         source, most = self._drafting.source, self._most
         if len(tokens) == 0:
             wide = len(tokens), most

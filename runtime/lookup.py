@@ -158,7 +158,7 @@ class LookupBeside:
         return [PassOutput(self._changed(asked, own.logits)) for asked, own in pairs]
 
     def _changed(self, asked: PassInput, logits: Tensor) -> Tensor:
-        """What look-up makes of the model's own `logits`."""
+        """The model's own `logits`, changed by look-up."""
         own = logits if logits.dtype == torch.float64 else logits.float()
         logs = own.log_softmax(-1).cpu()
         changed = _looked_up(logs, asked.tokens, asked.cache, asked.visible, BESIDE)

@@ -44,7 +44,7 @@ def _cpu_name() -> str:
 
 
 def _text(path: str) -> str:
-    """What a file of the kernel's says, if it is there."""
+    """The content of a file of the kernel's, if it is there."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError:

@@ -100,7 +100,7 @@ class TableModel:
 
 
 def _seen_rows(num_rows: int, before: int, visible: Tensor | None) -> list[list[int]]:
-    """For each new row the earlier rows and itself, as far as it may see them."""
+    """The earlier rows and itself, as far as a new row may see them, for each of these."""
     if visible is None:
         return [list(range(before + row + 1)) for row in range(num_rows)]
     num_tail = visible.shape[1]

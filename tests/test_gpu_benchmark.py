@@ -106,7 +106,7 @@ def test_random_trees_have_parents_first():
 
 
 def synthetic(path: Path) -> Results:
-    """As if measured: every number can be worked out below."""
+    """Rows as if measured: every number can be worked out below."""
     results = Results(path)
     named = {"shape": "llama-2-7b", "group": 1, "prefix": 8192}
     results.start("limits")

@@ -1,7 +1,7 @@
 """The rules of the house that a reader of any file may rely on, checked in every file.
 
 No function of more than six parameters, no file of more than 400 lines, no class name with two
-meanings, no docstring of a public name that begins in the middle of a sentence.
+meanings, no docstring that begins in the middle of a sentence.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ MOST_PARAMETERS = 6
 MOST_LINES = 400
 NO_SUBJECT = {
     "Of", "As", "From", "By", "For", "Where", "What", "Which", "In", "At", "With", "Those", "That",
+    "Under", "On", "When", "To", "Behind",
 }  # fmt: skip
 """Words that begin a docstring without saying what it is about."""
 
@@ -96,13 +97,11 @@ def crowded(path: Path) -> list[str]:
 
 
 def without_subject(path: Path) -> list[str]:
-    """Public names of a file whose docstring begins with a word of `NO_SUBJECT`."""
+    """Names of a file whose docstring begins with a word of `NO_SUBJECT`."""
     found = []
     for name, node in [(name_of(path), parsed(path)), *definitions(path)]:
         text = ast.get_docstring(node)
-        if text is None or any(part.startswith("_") for part in name.split(".")):
-            continue
-        if text.split()[0] in NO_SUBJECT:
+        if text is not None and text.split()[0] in NO_SUBJECT:
             found.append(f"{name}: {text.splitlines()[0]}")
     return found
 

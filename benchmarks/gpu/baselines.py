@@ -40,14 +40,15 @@ def additive(made: Inputs, copies: int = 1) -> Tensor:
 
 
 def _lower_right(made: Inputs) -> Tensor:
-    """As many nodes in a row: what branching costs beside it."""
+    """The mask of as many nodes in a row, beside which branching shows its cost."""
     from torch.nn.attention.bias import causal_lower_right
 
     return causal_lower_right(made.case.nodes, made.mask.shape[3])
 
 
 def _stock(made: Inputs) -> Attention:
-    """What transformers does with a mask: keys and values repeated for every query head."""
+    """Attention as transformers does it with a mask: keys and values repeated for every query
+    head."""
     end, group = made.mask.shape[3], made.case.shape.group
 
     def attend(key: Tensor, value: Tensor) -> Tensor:
@@ -62,7 +63,8 @@ def _stock(made: Inputs) -> Attention:
 def _pinned(
     backend: SDPBackend, bias: Callable[[Inputs], Tensor] = additive, *, packed: bool = False
 ) -> Callable[[Inputs], Attention]:
-    """With the mask and grouped queries; torch raises where the backend does not serve them.
+    """One backend's attention with the mask and grouped queries; torch raises where it does not
+    serve them.
 
     packed  the query heads of a group as more queries of one head: nothing is repeated
     """
@@ -110,9 +112,9 @@ def query_block(made: Inputs) -> int:
 
 
 def _flex(made: Inputs) -> Attention:
-    """By the first of its kernels that can be compiled: the one for few queries, in one tile or in
-    several (it packs a group's heads, and refuses blocks of queries that its tile does not fit
-    into), or the one for many."""
+    """Flex attention by the first of its kernels that can be compiled: the one for few queries, in
+    one tile or in several (it packs a group's heads, and refuses blocks of queries that its tile
+    does not fit into), or the one for many."""
     from torch.nn.attention.flex_attention import flex_attention
 
     torch.compiler.reset()  # it compiles a function only so many times

@@ -71,7 +71,7 @@ def _ours(results: Results) -> list[Row]:
 
 
 def _fractions(bound: str, low: float, high: float) -> Callable[[Results], list[float]]:
-    """Of the floor, where it lies between `low` and `high` microseconds."""
+    """A reader of fractions of the floor, where that is between `low` and `high` microseconds."""
 
     def values(results: Results) -> list[float]:
         return [
@@ -90,7 +90,7 @@ def _above_floor(results: Results) -> list[float]:
 
 
 def _of_matmul(results: Results) -> list[float]:
-    """Of the matrix products' rate, where n G >= 512 and P >= 4096."""
+    """Fractions of the matrix products' rate, where n G >= 512 and P >= 4096."""
     rates = [row["per_s"] for row in results.rows("limits") if row["what"] == "matmul"]
     return [
         row["tflop_per_s"] * 1e12 / rates[0]

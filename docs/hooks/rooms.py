@@ -86,7 +86,7 @@ def picture(allowed: dict[str, set[str]]) -> str:
 
 
 def module_lines() -> list[str]:
-    """For each room a heading with its question, then a line for each module, in Markdown."""
+    """Markdown: each room's heading with its question, then a line for each of its modules."""
     lines: list[str] = []
     for top in ("planner", "profiler", "runtime", "engines", "kernels/tree_kernels"):
         for path in sorted((ROOT / top).rglob("*.py"), key=lambda path: (path.parent, path.name)):

@@ -41,7 +41,7 @@ def _lengths(text, prefix_lengths, tree_sizes, tree_rows, num_nodes, num_rows, n
 
 @triton.jit
 def _length(text, tile, prefix, tree, block_counts, num_tiles):
-    """Of the list of one tile, in keys / 32."""
+    """The length of one tile's list, in keys / 32."""
     if block_counts is None:
         blocks = tl.cdiv(tree, BITS)
     else:
@@ -51,7 +51,7 @@ def _length(text, tile, prefix, tree, block_counts, num_tiles):
 
 @triton.jit
 def _cut(split, num_splits, length):
-    """Where a split begins in the list, in keys / 32; it has the full blocks that end in it."""
+    """The place where a split begins, in keys / 32; it has the full blocks that end in it."""
     return split * length // num_splits
 
 

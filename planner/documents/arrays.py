@@ -65,7 +65,7 @@ def beside(path: Path) -> Path:
 
 
 def _names_in(path: Path) -> list[str]:
-    """Of the arrays in a safetensors file; of any other a name that no array of ours has."""
+    """Names of the arrays in a safetensors file; of any other a name that no array of ours has."""
     try:
         with safe_open(path, framework="numpy") as arrays:
             return list(arrays.keys())

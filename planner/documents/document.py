@@ -213,7 +213,7 @@ def _first_fault(error: ValidationError, content: Any) -> str:
 
 
 def _field(place: tuple[int | str, ...], content: Any) -> str:
-    """Where a fault is, in the document's own words.
+    """The place of a fault, in the document's own words.
 
     Pydantic puts the `kind` of a part that may be of several kinds into the path too, which is left
     out; an entry of a list is called by its verifier and temperature, if it has them, since the

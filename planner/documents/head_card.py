@@ -103,7 +103,8 @@ class StoppingComparison(Part):
 
 
 class HeadEvaluation(Part):
-    """On held-out prompts, every drafted token behind the target's own text, as in decoding."""
+    """Scores on held-out prompts, of every drafted token behind the target's own text, as in
+    decoding."""
 
     kl: float = Field(description="binary KL divergence of the scores from the exact acceptance")
     kl_unweighted: float = Field(description="the same with the loss's weight undone")

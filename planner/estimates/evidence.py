@@ -74,8 +74,8 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class _Columns:
-    """What both kinds of evidence share: arrays of a column for each rank, or, where siblings
-    matter, for each rank among so many (see `Acceptance`)."""
+    """The part that both kinds of evidence share: arrays of a column for each rank, or, where
+    siblings matter, for each rank among so many (see `Acceptance`)."""
 
     holder: ClassVar[str]
 
@@ -91,7 +91,7 @@ class _Columns:
         return law.non_increasing() if self.non_increasing else law
 
     def _of_all(self, columns: np.ndarray) -> np.ndarray:
-        """Those of the children of a node that has all; columns float64 [..., num_columns]."""
+        """The columns of a node's children, if it has all; columns float64 [..., num_columns]."""
         if self.by_rank_alone:
             return columns
         return columns[..., family_columns(Acceptance.ranks_in(columns.shape[-1]))]

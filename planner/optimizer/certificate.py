@@ -98,7 +98,7 @@ def _by_root(law: AcceptanceLaw) -> list[AcceptanceLaw]:
 
 
 class _Relaxation(NamedTuple):
-    """What the right side of (*) is made of."""
+    """The numbers that the right side of (*) is made of."""
 
     reach: np.ndarray
     """float64 [num_levels, widest]: f, falling along each row."""
@@ -163,7 +163,7 @@ def _capacity(num_ranks: int, depth: int) -> int:
 
 
 def _rounding(last: int, num_levels: int, num_ranks: int) -> float:
-    """By how much of itself rounding can have lowered the bound.
+    """The share of itself by which rounding can have lowered the bound.
 
     Tokens and milliseconds of (*) are sums of fewer than 2 (last + num_levels) terms, none of them
     negative.  Differences of sums of rates are off by up to num_ranks roundings of 1, at each of

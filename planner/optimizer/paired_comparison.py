@@ -109,7 +109,7 @@ def _sampled(value: float, samples: np.ndarray, side: _Side, least: float, most:
 
 
 def _step_ratio(one: _Side, other: _Side) -> Estimate:
-    """From the error of log(step of one) - log(step of other), linear in every measured time."""
+    """The ratio of the steps' times; its logarithm's error is linear in every measured time."""
     shares: dict[tuple[str, int], float] = defaultdict(float)
     errors: dict[tuple[str, int], float] = {}
     for side, sign in ((one, 1.0), (other, -1.0)):
@@ -131,7 +131,7 @@ def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int]
     costs = ranking.costs
 
     def named(curve: str) -> str:
-        """Of walks every verifier has its own, of passes all have the same."""
+        """The curve's name: of walks every verifier has its own, of passes all have the same."""
         return f"{curve}, {ranking.verifier}" if "overhead" in curve else curve
 
     if candidate.played is not None:

@@ -206,7 +206,8 @@ TABLES: dict[str, Callable[[Sequence[PlanRow]], str]] = {".csv": as_csv, ".json"
 
 
 def _verifiers(profile: Profile, temperature: float) -> list[str]:
-    """Those that were measured; "auto", so that the row says why, where the temperature was not."""
+    """The verifiers that were measured; "auto", so that the row says why, where the temperature was
+    not."""
     try:
         known = entries(profile, profile.sampling_at(temperature), "auto")
     except PlannerError:

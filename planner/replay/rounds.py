@@ -48,7 +48,7 @@ _factor = njit(cache=True)(factor)
 
 
 class Ends(NamedTuple):
-    """When a chain is not continued, and how long it may become."""
+    """The rule by which a chain is not continued, and how long it may become."""
 
     score: int
     """Place in `STOPPING_SCORES`"""

@@ -76,7 +76,7 @@ def plan_rows(rows: Sequence[PlanRow]) -> list[Shown]:
 
 
 def _conditions(row: PlanRow) -> dict[str, str]:
-    """What tells a row from others, by short names; the plan's verifier, if there is a plan."""
+    """The names that tell a row from others; the plan's verifier, if there is a plan."""
     asked = row.asked
     return {
         "profile": row.profile,

@@ -100,7 +100,7 @@ def _cell(number: object) -> str:
 
 
 def _differences(report: Report) -> str:
-    """Under which conditions the plan was made that the run did not have; empty where none differ.
+    """The conditions under which the plan was made and that the run did not have; empty if none.
 
     The context differs if it was outside the texts from their prompts to their ends.
     """
@@ -127,7 +127,7 @@ def _differences(report: Report) -> str:
 
 
 def _pace(report: Report) -> str:
-    """What there is to know where steps took quite another time than was predicted."""
+    """A warning where steps took quite another time than was predicted."""
     predicted, measured, baseline = report.plan.predicted, report.measured, report.baseline
     if predicted is None:
         return ""

@@ -26,8 +26,8 @@ class PricedThresholds:
 
 
 def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
-    """Under the conditions that `plan` was made for; None without recorded trees to learn a from,
-    or without a prediction."""
+    """The thresholds under the conditions that `plan` was made for; None without recorded trees to
+    learn a from, or without a prediction."""
     recorded = [each.verifier for each in profile.replays if each.sampling == plan.sampling]
     found = (replays_of(profile, plan.sampling, name) for name in (plan.verifier, *recorded))
     replays = next((each for each in found if each is not None), None)

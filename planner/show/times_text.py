@@ -82,8 +82,8 @@ def _words(curve: Curve, count: int) -> str:
 
 
 def _shown_counts(costs: Costs) -> list[int]:
-    """Where more than tree sizes was timed, of which there are too many to look at (a figure has
-    them), and the largest tree; all sizes of small profiles."""
+    """The counts at which more than tree sizes was timed, of which there are too many to look at (a
+    figure has them), and the largest tree; all sizes of small profiles."""
     sizes = costs.verify.counts
     if len(sizes) <= MOST_ROWS:
         return sorted({*sizes, *costs.draft.counts})

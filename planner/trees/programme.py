@@ -79,7 +79,7 @@ class Programme:
 
 @njit(cache=True)
 def _first_choice(count):  # type: ignore[no-untyped-def]
-    """Where a node of `count` children keeps its subtrees' sizes, if siblings matter."""
+    """The place where a node of `count` children keeps its subtrees' sizes, if siblings matter."""
     return count * (count - 1) // 2
 
 

@@ -63,7 +63,7 @@ def batch_sizes(widths: Sequence[int], num_nodes: Sequence[int]) -> list[int]:
 
 
 def _beside(step: Curve, passes: Curve) -> np.ndarray:
-    """What a lone step takes beside its pass: float64 [3, 1], never below zero."""
+    """Milliseconds of a lone step beside its pass: float64 [3, 1], never below zero."""
     beside: np.ndarray = _values(step)[:, :1] - _values(passes)[:, :1]
     return np.maximum(beside, 0)
 

@@ -129,7 +129,7 @@ def _factors_of(q: Tensor, tokens: Tensor, scores: Tensor) -> dict[str, np.ndarr
 
 
 def _visible(num_prompt: int, num_text: int, widths: list[int], device: torch.device) -> Tensor:
-    """What the newest token of every branch sees: the text before its place, and its own branch.
+    """The rows that every branch's newest token sees: the text before its place, and its branch.
 
     widths  of all levels so far
     """

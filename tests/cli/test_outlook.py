@@ -342,7 +342,7 @@ def test_a_plan_that_may_be_slower_than_none_says_so(tmp_path, start_error, is_s
 
 
 def siblings_plan():
-    """Under K-SEQ: both below the root of two, one below the first of them, at .3, .2 and .6."""
+    """A plan under K-SEQ: two nodes below the root, one below the first, at .3, .2 and .6."""
     entry = factory.positional([[0.6, 0.3, 0.2]] * 2, verifier="kseq", siblings=True)
     profile = factory.profile([entry], [factory.costs(**SMALL)])
     plan = solve(profile)

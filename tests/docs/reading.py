@@ -38,6 +38,6 @@ def prose(text: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    """What stands in code letters at the beginning of a table's rows, cell by cell to the last."""
+    """The words in code letters at the beginning of a table's rows, cell by cell to the last."""
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     return {cell for row in rows for cell in re.findall(r"(?<=\| )`([^`]+)`(?= \|)", row)}

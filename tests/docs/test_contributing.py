@@ -83,7 +83,7 @@ def inserted(text: str, difference: str) -> str:
 
 
 def run_in(copy: Path, *words: str) -> str:
-    """What a command prints in the copy, which it must not leave with an error."""
+    """The output of a command in the copy, which it must not leave with an error."""
     path = os.pathsep.join([str(copy), str(copy / "kernels")])
     made = subprocess.run(
         words, cwd=copy, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
@@ -139,7 +139,7 @@ RECIPES = {
 
 @pytest.fixture(scope="module")
 def followed(copy) -> dict[str, tuple[list[str], list[str]]]:
-    """What each recipe touched, all of them carried out one after the other."""
+    """The files that each recipe touched, all of them carried out one after the other."""
     return {title: follow(title, copy) for title in RECIPES}
 
 

@@ -34,7 +34,7 @@ COMMANDS = [
 
 
 def wrong_words(words: list[str]) -> list[str]:
-    """What `planner ... --help` does not know of a command's words."""
+    """The words of a command that `planner ... --help` does not know."""
     context = click.Context(main)
     command = main.get_command(context, words[1])
     if command is None:

@@ -17,7 +17,7 @@ from .reading import PAGES, ROOT, program
 
 
 def rows(page: str, column: int) -> set[str]:
-    """What stands in code letters in one column of a page's tables."""
+    """The words in code letters in one column of a page's tables."""
     table = re.findall(r"^\|---.*\n((?:\|.*\n)+)", (ROOT / page).read_text(), re.MULTILINE)
     cells = [line.split(" | ")[column] for each in table for line in each.splitlines()]
     return {name for cell in cells for name in re.findall(r"^(?:\| )?`([^`]+)`$", cell)}

@@ -33,7 +33,7 @@ def small_pair() -> Pair:
 
 
 def planner(*words: str) -> str:
-    """What a command prints."""
+    """The output of a command."""
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     return result.output

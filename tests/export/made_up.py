@@ -38,6 +38,6 @@ def profile_at(temperature: float):
 
 
 def flags(result: Export) -> dict[str, str]:
-    """Those of a command line, by name."""
+    """The options of a command line, by name."""
     words = result.content.split()
     return dict(zip(words[::2], words[1::2], strict=True))

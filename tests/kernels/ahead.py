@@ -47,7 +47,7 @@ INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9.]
 
 @dataclass(frozen=True)
 class MachineCode:
-    """What one compiled kernel asks of a GPU."""
+    """The demands of one compiled kernel on a GPU."""
 
     registers: int
     """Of a thread."""

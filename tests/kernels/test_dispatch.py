@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 def run(code: str, **environment: str) -> str:
-    """What `code` prints in a fresh process."""
+    """The output of `code` in a fresh process."""
     paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}", "PATH": "/usr/bin:/bin"}
     result = subprocess.run(
         [sys.executable, "-c", code],

@@ -52,7 +52,7 @@ def trees() -> list[np.ndarray]:
 
 
 def slow_order(parents: np.ndarray, order: str) -> list[int]:
-    """From the words of the definition, with lists and recursion."""
+    """The order by the words of its definition, with lists and recursion."""
     children: list[list[int]] = [[] for _ in parents]
     for node in range(1, len(parents)):
         children[parents[node]].append(node)

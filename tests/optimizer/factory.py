@@ -71,7 +71,7 @@ def growing_times(
     widths: Sequence[int] = (1,),
     sizes: Sequence[int] = (2, 4, 8),
 ) -> GrowingTimes:
-    """As where a rule decides on the tree."""
+    """Times as where a rule decides on the tree."""
     return GrowingTimes(
         draft_root=curve([1], lambda n: root),
         draft=curve(widths, draft),

@@ -108,7 +108,7 @@ def cases(name):
 
 
 def exceeded(name):
-    """In how many of the cases does some tree exceed the bound?"""
+    """The number of cases in which some tree exceeds the bound."""
     return sum(
         best > upper_bound(law, costs, limits) * (1 + 1e-12)
         for law, costs, limits, best in cases(name)

@@ -30,7 +30,7 @@ class Grown:
 
     @property
     def revealed(self) -> list[Path]:
-        """In the order of the decisions."""
+        """Paths in the order of the decisions."""
         return self.paths[1:]
 
     @property
@@ -46,7 +46,7 @@ def grown(
     max_depth: int = 99,
     features: Callable[[Path], np.ndarray] | None = None,
 ) -> Grown:
-    """What `policy` grows in one step, every promise of the protocol checked on the way."""
+    """The tree that `policy` grows in a step, every promise of the protocol checked on the way."""
     tree = Grown()
     num_children = [0]
     expanded: set[int] = set()

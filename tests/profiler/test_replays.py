@@ -98,7 +98,7 @@ SAMPLING = Sampling(temperature=0.9)
 
 
 def table(seed: int, *, size: int = SIZE, scale: float = 1.5, **settings) -> TableModel:
-    """By the last token only."""
+    """A model whose distribution depends on the last token only."""
     rng = torch.Generator().manual_seed(seed)
     logits = torch.randn(size, size, generator=rng, dtype=torch.float64)
     return TableModel(logits * scale, name=f"table-{seed}", **settings)
@@ -187,7 +187,7 @@ def walked(piece, tree, grower) -> int:
 
 
 def p_value(counts: Counter, exact: dict) -> float:
-    """Of the chi-square test, rare outcomes taken together; 0 for what cannot happen at all."""
+    """The chi-square test's, rare outcomes taken together; 0 for what cannot happen at all."""
     if not counts.keys() <= exact.keys():
         return 0.0
     total = sum(counts.values())

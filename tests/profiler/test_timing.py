@@ -56,7 +56,7 @@ def test_ratios_survive_slow_spells_that_would_turn_quartiles_by_chance():
 
 
 def sweeps_up_to(max_nodes: int, vocab_size: int) -> CostSweeps:
-    """Of two tables."""
+    """The sweeps of a pair of two tables."""
     shape = (vocab_size, vocab_size)
     models = [
         TableModel(torch.randn(shape, generator=torch.Generator().manual_seed(seed)).double())

@@ -13,7 +13,7 @@ LAYERS, HEADS, SIZE = 3, 2, 5
 
 
 def rows(num_rows: int, seed: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """For each layer new keys and values [1, heads, n, head size]; head sizes may differ."""
+    """New keys and values [1, heads, n, head size] of each layer; head sizes may differ."""
     rng = torch.Generator().manual_seed(seed)
     return [
         (
@@ -31,7 +31,7 @@ def append(cache: TreeCache, new: list[tuple[torch.Tensor, torch.Tensor]]) -> li
 
 
 def held(cache: TreeCache) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """What an empty forward pass would see."""
+    """The keys and values that an empty forward pass would see."""
     nothing = rows(0, seed=0)
     return [
         (keys.clone(), values.clone())

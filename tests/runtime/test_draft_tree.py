@@ -29,7 +29,7 @@ def parents_of(levels) -> list[int]:
 
 
 def slow_ancestors(parents: list[int]) -> np.ndarray:
-    """By walking up from every node."""
+    """The ancestors, found by walking up from every node."""
     found = np.zeros((len(parents), len(parents)), bool)
     for node in range(len(parents)):
         above = node

@@ -53,7 +53,7 @@ def changed(family: str, **settings: object) -> PreTrainedModel:
 
 
 def logits_and_hidden(model: LanguageModel) -> list[torch.Tensor]:
-    """Of a text from its start, another piece of it, a tree behind, and behind its kept path."""
+    """Both of a text from its start, of another piece, a tree behind, and behind its kept path."""
     rng = np.random.default_rng(0)
     tree, cache = random_tree(rng, 9), model.new_cache(3)
     found = []

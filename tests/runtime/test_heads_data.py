@@ -52,7 +52,7 @@ def plain(model: HuggingFaceModel, ids: list[int]):
 
 
 def warped(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """What transformers' own warpers make of logits [V]."""
+    """Logits [V] as transformers' own warpers leave them."""
     steps = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
     if sampling.top_k:
         steps.append(TopKLogitsWarper(sampling.top_k))

@@ -60,7 +60,7 @@ def twin(text: list[int], given: np.ndarray, contexts: Contexts) -> np.ndarray:
 
 
 def alone(text: list[int], vocab_size: int) -> np.ndarray:
-    """What the twin has of a text where there is no model."""
+    """The twin's distribution of a text where there is no model."""
     return twin(text, np.full(vocab_size, 1 / vocab_size), ALONE)
 
 

@@ -50,7 +50,7 @@ def test_with_replacement_draws_independently():
 
 
 def raced(probs: torch.Tensor, k: int) -> torch.Tensor:
-    """As a source on a GPU draws."""
+    """A source that draws as one on a GPU does."""
     rng = torch.Generator().manual_seed(0)
     return by_race(probs, torch.rand(probs.shape, dtype=torch.float64, generator=rng), k)
 

@@ -29,7 +29,7 @@ def session(target, draft, *, temperature: float = 1.0, verifier: str = "rrsw", 
 
 
 def pair(draft_seed: int = 0) -> tuple[HuggingFaceModel, HuggingFaceModel]:
-    """With seed 0 the draft is the target, so that much is accepted."""
+    """Two tables; with seed 0 the draft is the target, so that much is accepted."""
     return (
         HuggingFaceModel(small_model("llama")),
         HuggingFaceModel(small_model("llama", seed=draft_seed)),

@@ -18,7 +18,7 @@ EXACT = 1e-12
 
 
 def fitting(verifier: Verifier, k: int) -> int:
-    """As many of k children as the verifier serves."""
+    """The number of children, of k, that the verifier serves."""
     return k if verifier.max_children is None else min(k, verifier.max_children)
 
 

@@ -108,7 +108,7 @@ class PlayedContest:
 
     @property
     def note(self) -> str:
-        """How large the trees are, and why no larger."""
+        """The size of the trees, and why they are no larger."""
         words = f"{self.size} nodes"
         if self.size < _SIZES[0]:
             words += ", the most for which recorded trees are large enough"
@@ -116,7 +116,7 @@ class PlayedContest:
 
 
 def _contest(ground: Ground, sampling: Sampling) -> PlayedContest:
-    """Of the most nodes for which hardly any round meets the end of its recorded tree."""
+    """The contest of the most nodes with which hardly any round meets its recorded tree's end."""
     replays, costs = ground.replays(sampling), ground.costs("rrsw", sampling)
     for size in _SIZES:
         played = {

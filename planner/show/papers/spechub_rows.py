@@ -135,7 +135,7 @@ def _compared(
 
 
 def _table_6(ground: Ground) -> RowResult:
-    """With full ternary trees beside: 31 nodes of two children against 40 of three."""
+    """Binary trees with full ternary ones beside: 31 nodes of two children, 40 of three."""
     binary = _compared(ground, printed.JF160M)
     numbers, holds = list(binary.numbers), bool(binary.holds)
     for sampling in ground.random_samplings:

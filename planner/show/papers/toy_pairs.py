@@ -68,7 +68,7 @@ class Table4:
 
     @property
     def from_printed(self) -> np.ndarray:
-        """How far the printed mean over 100 pairs is off, in standard errors of such a mean."""
+        """The distance of the printed mean over 100 pairs, in standard errors of such a mean."""
         return (PRINTED - self.mean) / (self.standard_error * np.sqrt(self.num_pairs / 100))
 
     @property

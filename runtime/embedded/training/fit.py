@@ -106,7 +106,7 @@ def _optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
 
 @lru_cache(maxsize=4)
 def _starts(seed: int, epoch: int, length: int, num_tokens: int) -> np.ndarray:
-    """Where the stretches of an epoch begin: a shuffled grid, shifted anew each epoch."""
+    """The places where stretches of an epoch begin: a shuffled grid, shifted anew each epoch."""
     rng = np.random.default_rng([seed, epoch, length])
     shift = rng.integers(length)
     return rng.permutation((num_tokens - length) // length) * length + shift

@@ -21,7 +21,7 @@ LARGE = Config(64, 64, 4, 2, 1)
 
 @dataclass(frozen=True)
 class Call:
-    """What `tree_attention` is given; the cache's rows behind the trees hold NaN."""
+    """The arguments of `tree_attention`; the cache's rows behind the trees hold NaN."""
 
     query: Tensor
     key: Tensor
@@ -31,13 +31,13 @@ class Call:
     tree_sizes: Tensor
 
     def truth(self) -> Tensor:
-        """In float64, of the very numbers that the kernel sees."""
+        """The result in float64, of the very numbers that the kernel sees."""
         wide = (self.query.double(), self.key.double(), self.value.double())
         lengths = (self.prefix_lengths, self.ancestor_bits)
         return reference.tree_attention(*wide, *lengths, tree_sizes=self.tree_sizes)
 
     def output(self, config: Config = LARGE, num_splits: int = 1, **others: object) -> Tensor:
-        """By the interpreted kernels; asserts that they wrote nothing but the output."""
+        """The result of the interpreted kernels; asserts that they wrote nothing but it."""
         key, value = holding(self.key), holding(self.value)
         out = Guarded(tuple(self.query.shape), self.query.dtype)
         with guarded_allocations():

@@ -14,7 +14,7 @@ SENTINEL = -7_777_777
 
 
 def poison(dtype: torch.dtype) -> float | int:
-    """What turns up in every result that it gets into."""
+    """A value that turns up in every result that it gets into."""
     return float("nan") if dtype.is_floating_point else SENTINEL
 
 
