@@ -95,7 +95,8 @@ def one_by_one(
 ) -> list[int]:
     """The same for one prompt through the runtime's own forward pass: slow and obvious."""
     cache = model.new_cache(len(prompt) + num_tokens)
-    tokens, written = torch.tensor(list(prompt), device=model.device), []
+    tokens = torch.tensor(list(prompt), device=model.device)
+    written: list[int] = []
     for _ in range(num_tokens):
         positions = torch.arange(cache.length, cache.length + len(tokens), device=model.device)
         logits = model.forward(tokens, positions, cache, num_logits=1)
