@@ -54,7 +54,7 @@ class Way:
         width = self.width(tree)
         if tree.depth > 1 and not costs.draft.first <= width <= costs.draft.last:
             return None
-        rest = [costs.draft(width)] * (tree.depth - 1)
+        rest = [costs.draft(width) for _ in range(tree.depth - 1)]
         parts = [costs.verify(tree.num_nodes), costs.overhead(tree.num_nodes)]
         drafts = [costs.draft_root, *rest]
         step = Time(

@@ -100,13 +100,27 @@ def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
     found = []
     costs = step_costs(profile, verifier="topk")
     for each in rank_candidates(profile, Question(solver="fixed", verifier="topk")):
-        if each.speculates and width(each.tree) <= costs.draft.last:
-            tree = each.tree
+        tree = each.tree
+        if each.speculates and (tree.depth == 1 or width(tree) <= costs.draft.last):
             ms = costs.draft_root.ms + costs.verify_ms(tree.num_nodes)
             ms += costs.overhead_ms(tree.num_nodes)
-            ms += (tree.depth - 1) * costs.draft_ms(width(tree))
+            ms += sum(costs.draft_ms(width(tree)) for _ in range(tree.depth - 1))
             found.append((tree, ms, each.tokens_per_step.value / ms))
     return max(found, key=lambda each: each[2])
+
+
+@pytest.mark.parametrize("name", ["sglang", "trtllm-tree"])
+def test_one_level_needs_no_pass_as_wide_as_itself(profile, plan, name):
+    """A profile of narrow passes and larger trees, of which all late levels cost too much."""
+    narrow = factory.costs(root=0.1, draft=lambda width: 50.0, counts=range(1, 17))
+    passes = {"draft": narrow.draft.model_copy(
+        update={each: getattr(narrow.draft, each)[:2]
+                for each in ("counts", "median_ms", "low_ms", "high_ms")}
+    )}  # fmt: skip
+    profile = profile.model_copy(update={"costs": [narrow.model_copy(update=passes)]})
+    result = export(plan.model_copy(update={"made_from": None}), name, profile=profile)
+    assert result.plan.tree.depth == 1
+    assert result.plan.tree.num_nodes > 3
 
 
 @pytest.mark.parametrize("engine", [sglang, trtllm])
