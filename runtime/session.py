@@ -119,14 +119,14 @@ class Session:
 
     def prefilling(self, ids: Sequence[int]) -> Asking[float]:
         """`prefill`, asking for its passes."""
-        start = self._now()
+        start = self.now()
         self.tokens = list(ids)
         for model, cache in ((self.draft, self._draft_cache), (self.target, self._target_cache)):
             if model is not None and cache is not None:
                 cache.rewind(0)
                 if len(ids) > 1:
                     yield text_input(model, self.tokens[:-1], cache, 0)
-        return 1e3 * (self._now() - start)
+        return 1e3 * (self.now() - start)
 
     def step(self, policy: Policy, *, max_tokens: int | None = None) -> StepRecord:
         """One round: draft a tree, verify it, keep the accepted path.
@@ -145,18 +145,18 @@ class Session:
                 f"text: got {len(self.tokens)} tokens, expected at most {self.max_positions} "
                 "positions; start from a shorter text"
             )
-        start = self._now()
+        start = self.now()
         max_depth = room if max_tokens is None else min(room, max_tokens - 1)
         tree, draft_ms = yield from self._drafted(policy, max_depth)
         drafted = perf_counter()
         answer = yield self._verification(tree)
         target_probs = distribution(answer.logits, self._sampling)
-        verified = self._now()
+        verified = self.now()
         path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
         logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
         self._keep(tree, path)
         self.tokens.extend(tokens)
-        end = self._now()
+        end = self.now()
         policy.verified(path, 1e3 * (end - start))
         return StepRecord(
             tokens=tuple(tokens),
@@ -198,7 +198,7 @@ class Session:
                 start = perf_counter()
                 answer = yield self._expansion(tree, nodes)
                 seen = self._expand(tree, nodes, policy, answer)
-                times.append(1e3 * (self._now() - start))
+                times.append(1e3 * (self.now() - start))
                 if seen is not None:
                     policy.expanded(nodes, seen.drawn, seen.features)
         return tree, times
@@ -259,7 +259,8 @@ class Session:
             rows = [row_of[node] for node in path if node in row_of]
             self._draft_cache.keep_rows(prefix + 1, rows)
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Seconds on the clock; of a GPU that is waited for, once it has done what it was given."""
         if self._timed:
             torch.cuda.synchronize(self.target.device)
         return perf_counter()
