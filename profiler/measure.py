@@ -181,7 +181,6 @@ class _Measurement:
                 grid_at(batch_size, self.extent.max_nodes, self.pair.vocab_size),
                 self.settings.samplings[-1],
                 seed=self.settings.seed,
-                batch_size=batch_size,
                 heads={each.file.sha256: each.head.scores for each in self.heads.values()},
             )
             for name, batch_size, context in self._timed()

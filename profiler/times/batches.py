@@ -107,4 +107,4 @@ def grid_at(batch_size: int, max_nodes: int, vocab_size: int) -> CostGrid:
             f"max_nodes = {max_nodes}, passes over so many rows in all are timed, and a tree of "
             f"{LEAST_NODES} nodes is each request's least; name a larger max_nodes"
         )
-    return CostGrid.up_to(share, vocab_size)
+    return replace(CostGrid.up_to(share, vocab_size), batch_size=batch_size)

@@ -47,11 +47,10 @@ Task = Callable[[Piece, Roots], None]
 
 
 class CostSweeps:
-    """Sweeps over one grid at one context length and batch size.
+    """Sweeps over one grid at one context length.
 
-    text        token ids that stand in the caches: their number is the context
-    batch_size  texts that take every step together; sizes and widths are those of each
-    heads       by SHA-256 of their files, by whose word chains are timed too
+    text   token ids that stand in the caches: their number is the context
+    heads  by SHA-256 of their files, by whose word chains are timed too
     """
 
     def __init__(
@@ -62,14 +61,13 @@ class CostSweeps:
         sampling: Sampling,
         *,
         seed: int,
-        batch_size: int = 1,
         heads: Mapping[str, Score] | None = None,
     ) -> None:
-        self.context, self.batch_size, self._grid = len(text), batch_size, grid
+        self.context, self._grid = len(text), grid
         self._first, *self._others = grid.verifiers
         verifier, rng = VERIFIERS[self._first], seeded_source(seed, pair.target.device)
         self._pair, self._draft = (
-            Rows(models, text, batch_size, verifier=verifier, sampling=sampling, rng=rng)
+            Rows(models, text, grid.batch_size, verifier=verifier, sampling=sampling, rng=rng)
             for models in ((pair.target, pair.draft), (pair.draft, None))
         )
         self._order = np.random.default_rng(seed)
@@ -115,7 +113,7 @@ class CostSweeps:
             return GrowingTimes(draft_root=draft_root, draft=draft, overhead=overhead)
 
         return Costs(
-            batch_size=self.batch_size,
+            batch_size=self._grid.batch_size,
             context=self.context,
             pace=[round(float(slow), 4) for slow in pace],
             verify=of("verify"),
