@@ -34,6 +34,7 @@ from .session import Score, Session
 from .writer import Wanted, Writer
 
 WARM_UP_TOKENS = 8
+NO_DRAFT = TreeDrafting(parents=[-1])
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,11 @@ class Decoder:
                 "profile again, or decode without follow"
             )
         loop = ClosedLoop(plan.settings) if follow else None
-        if proposing is None or not (plan.speculates or follow):
+        speculates = follow or any(way.speculates for way in plan.ways)
+        if proposing is None or not speculates:
             return cls(plan, served, None, timed=timed)
-        score, file = None, plan.drafting.trained_head
+        score, heads = None, (way.drafting.trained_head for way in plan.ways)
+        file = next((head for head in heads if head is not None), None)
         if file is not None:
             from .heads import load_head
 
@@ -232,13 +235,13 @@ class Decoder:
 
     def writer(self, wanted: Wanted, session: Session | None = None) -> Writer:
         """The writer of that text, in the session of a text that is over, or else in a new one."""
-        settings = [] if self.loop is None else self.plan.settings
-        policies = [self.plan.policy(each) for each in settings] or [self.plan.policy()]
+        ways = self.plan.ways if self.loop is None else self.plan.settings
+        settings = [(VERIFIERS[way.verifier], self.plan.policy(way)) for way in ways]
         rng = seeded_source(wanted.seed, self.target.device)
         if session is not None:
             session.rng = rng
-            return Writer(session, wanted, self.plan, policies, self.loop)
-        most_nodes = max(each.num_nodes for each in policies)
+            return Writer(session, wanted, settings, self.loop)
+        most_nodes = max(policy.num_nodes for _, policy in settings)
         session = Session(
             self.target,
             self.draft,
@@ -250,7 +253,7 @@ class Decoder:
             timed=self.timed,
             logprobs=self.logprobs,
         )
-        return Writer(session, wanted, self.plan, policies, self.loop)
+        return Writer(session, wanted, settings, self.loop)
 
     def generation(self, run: Run, seed: int) -> Generation:
         """The text that a run wrote, with a report of it."""
@@ -304,7 +307,7 @@ def decode_prompts(
     decoder = Decoder.from_plan(plan, target, draft, follow=follow, temperature=temperature)
     decoders = [decoder]
     if baseline:
-        alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})
+        alone = decoder.plan.model_copy(update={"drafting": NO_DRAFT, "by_batch": []})
         decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
     checked = []
     for index, limit in enumerate(checked_limits(prompts, max_new_tokens)):

@@ -18,7 +18,7 @@ from planner.verifiers import Verifier, verifier_at
 
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
-from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, text_input
+from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput
 from .passes import Asking, alone
 from .randomness import Source
 from .token_distribution import distribution
@@ -119,13 +119,36 @@ class Session:
 
     def prefilling(self, ids: Sequence[int]) -> Asking[float]:
         """`prefill`, asking for its passes."""
-        start = self.now()
+        self.begin(ids)
+        return (yield from self.reading())
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Start over with the text `ids`, of which nothing is read yet."""
         self.tokens = list(ids)
+        self._target_cache.rewind(0)
+        if self._draft_cache is not None:
+            self._draft_cache.rewind(0)
+
+    @property
+    def num_unread(self) -> int:
+        """Tokens before the root that the target has not read."""
+        return len(self.tokens) - 1 - self._target_cache.length
+
+    def reading(self, most: int | None = None) -> Asking[float]:
+        """Read on in a text that was begun, up to its root.
+
+        most  tokens to read now; None: all
+
+        Returns the milliseconds that it took.
+        """
+        start, end = self.now(), len(self.tokens) - 1
         for model, cache in ((self.draft, self._draft_cache), (self.target, self._target_cache)):
             if model is not None and cache is not None:
-                cache.rewind(0)
-                if len(ids) > 1:
-                    yield text_input(model, self.tokens[:-1], cache, 0)
+                stop = end if most is None else min(end, cache.length + most)
+                if stop > cache.length:
+                    tokens = torch.tensor(self.tokens[cache.length : stop], device=model.device)
+                    places = torch.arange(cache.length, stop, device=model.device)
+                    yield PassInput(model, tokens, places, cache, num_logits=0)
         return 1e3 * (self.now() - start)
 
     def step(self, policy: Policy, *, max_tokens: int | None = None) -> StepRecord:

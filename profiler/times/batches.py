@@ -95,8 +95,8 @@ class Rows:
 
 
 def grid_at(batch_size: int, max_nodes: int, vocab_size: int) -> CostGrid:
-    """The sizes that are timed where so many requests decode together: passes have no more rows than
-    `max_nodes`, the largest tree of one request.
+    """The sizes that are timed where so many requests decode together: passes have no more rows
+    than `max_nodes`, the largest tree of one request.
 
     Raises PlannerError where nothing but the roots would be left.
     """
