@@ -17,6 +17,7 @@ from planner.verifiers import VERIFIERS
 
 from .closed_loop import ClosedLoop
 from .ending import Ending
+from .in_turns import by_batches, one_by_one
 from .inputs import (
     check_length,
     check_models,
@@ -33,7 +34,6 @@ from .scheduler import Scheduler
 from .session import Score, Session
 from .writer import Wanted, Writer
 
-WARM_UP_TOKENS = 8
 NO_DRAFT = TreeDrafting(parents=[-1])
 
 
@@ -290,6 +290,7 @@ def decode_prompts(
     baseline: bool = False,
     follow: bool = False,
     temperature: float | None = None,
+    batch_size: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     to_text: Callable[[list[int]], str] | None = None,
 ) -> Report:
@@ -297,6 +298,8 @@ def decode_prompts(
 
     baseline  also decode every prompt autoregressively, by the same code with a lone root, right
               before or right after (in turns), so that what disturbs the machine disturbs both
+    batch_size  prompts that decode together, the next one as soon as one is over; None: one after
+              the other.  Plan and baseline then take turns by the step
     follow, temperature  see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
     to_text   the tokenizer's decoding, to put readable text into the report and find stop strings
@@ -314,18 +317,14 @@ def decode_prompts(
         with named(f"prompts[{index}]"):
             checked.append(decoder._checked(prompts[index], limit))
     ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
-    runs: list[list[Run]] = [[] for _ in decoders]
-    for each in decoders:
-        few = min(WARM_UP_TOKENS, max_new_tokens)
-        list(each.writer(Wanted(checked[0], few, ending, seed)).steps())
-    for index, ids in enumerate(checked):
-        wanted = Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
-        for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
-            writer = decoders[which].writer(wanted)
-            list(writer.steps())
-            runs[which].append(writer.run)
-        if progress is not None:
-            progress(index + 1, len(checked))
+    wanted = [
+        Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
+        for index, ids in enumerate(checked)
+    ]
+    if batch_size is None:
+        runs, together = one_by_one(decoders, wanted, progress), None
+    else:
+        runs, together = by_batches(decoders, wanted, batch_size, progress)
     report = report_of(
         decoder.plan,
         (decoder.target, decoder.draft),
@@ -334,7 +333,7 @@ def decode_prompts(
         baseline=runs[1] if baseline else None,
         to_text=to_text,
     )
-    return decoder._with_changes(report)
+    return decoder._with_changes(report.model_copy(update={"together": together}))
 
 
 def prompt_seed(seed: int, index: int) -> int:
