@@ -194,8 +194,8 @@ class Decoder:
 
         prompts         of any lengths, each as `generate` takes it
         max_new_tokens  of all of them, or of each
-        seed            prompt i is continued with `prompt_seed(seed, i)`, and so as `generate`
-                        continues it with that
+        seed            prompt i is continued with `prompt_seed(seed, i)`, and, if the plan has one
+                        setting, so as `generate` continues it with that
         max_rows        most that are decoded at a time; None: all
 
         Times in the reports are those of steps that texts share.  Raises PlannerError as

@@ -164,9 +164,8 @@ def _differences(report: Report) -> str:
         pairs.append((counted(then.num_threads, "thread"), counted(now.num_threads, "thread")))
     at_a_time = together.batch_size if together else 1
     if origin.batch_size != at_a_time:
-        pairs.append(
-            tuple(counted(n, "request") + " at a time" for n in (origin.batch_size, at_a_time))
-        )
+        then_many, now_many = (counted(n, "request") for n in (origin.batch_size, at_a_time))
+        pairs.append((f"{then_many} at a time", f"{now_many} at a time"))
     first = min(each.num_prompt_tokens for each in report.continuations)
     last = max(each.num_prompt_tokens + len(each.tokens) for each in report.continuations)
     if not first <= origin.context <= last:
