@@ -77,15 +77,16 @@ def _by_requests(report: Report) -> list[Shown]:
                 plan.words,
                 str(each.num_steps),
                 f"{each.num_tokens / each.num_steps / each.num_rows:.3f}",
-                str(predicted.tokens_per_step) if predicted else "",
+                f"{predicted.tokens_per_step.value:.2f}" if predicted else "",
                 f"{each.total_ms / each.num_steps:.2f}",
-                str(predicted.step_ms) if predicted else "",
+                f"{predicted.step_ms.value:.2f}" if predicted else "",
                 f"{1e3 * each.num_tokens / each.total_ms:.1f}" if each.total_ms else "",
             ]
         )
     title = "shared steps in which no prompt was read, by the requests that took them"
-    headings = ["requests", "drafting", "steps", "tokens of each", "predicted", "ms", "predicted",
-                "tokens per s"]  # fmt: skip
+    headings = [
+        "requests", "drafting", "steps", "tokens each", "predicted", "ms", "predicted", "tokens/s",
+    ]  # fmt: skip
     return [table(title, headings, rows, num_left=2)]
 
 
