@@ -67,6 +67,11 @@ def measure_engine_profile(
         raise PlannerError(
             f"draft-temperature: got one, expected none: {facts.name} drafts in its own way"
         )
+    if any(each.penalizes for each in settings.samplings):
+        raise PlannerError(
+            f"repetition-penalty: got one, expected none: under it {facts.name} may draft and "
+            "accept otherwise than is measured here"
+        )
     if facts.greedy_only and not all(each.is_greedy for each in settings.samplings):
         raise PlannerError(
             f"temperature: got {max(each.temperature for each in settings.samplings):g}, expected "

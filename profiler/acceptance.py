@@ -15,6 +15,7 @@ from planner.verifiers import VERIFIERS, Verifier, verifier_at
 from planner.verifiers.namespace import in_chunks
 from planner.verifiers.rejection import rows_to_one
 from planner.verifiers.traced import Traced
+from runtime.held_tokens import held_along
 from runtime.pair import Pair
 from runtime.token_distribution import distribution
 from runtime.written import Written, logits_behind
@@ -182,8 +183,20 @@ def distributions_along(
 
     of_draft  how the draft's logits become q; None: as in decoding here
     """
+    held = held_in_front(written, pair.vocab_size, pair.target.device, sampling)
     p, q = (
-        distribution(logits_behind(model, written).to(pair.target.device), own)
+        distribution(logits_behind(model, written).to(pair.target.device), own, held)
         for model, own in ((pair.target, sampling), (pair.draft, of_draft or sampling.of_draft))
     )
     return p, q
+
+
+def held_in_front(
+    written: Written, vocab_size: int, device: torch.device, sampling: Sampling
+) -> Tensor | None:
+    """bool [tokens, V]: what the text holds in front of each of its tokens, the prompt's included;
+    None where `sampling` does not ask."""
+    if not sampling.penalizes:
+        return None
+    read = [*written.prompt, *written.text[:-1]]
+    return held_along(read, vocab_size, device)[len(written.prompt) - 1 :]

@@ -145,6 +145,11 @@ def _check_settings(settings: HeadSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not 0 < value < high:
             raise PlannerError(f"{name}: got {value}, expected more than 0, less than {high}")
+    if settings.sampling.penalizes:
+        raise PlannerError(
+            f"repetition_penalty: got {settings.sampling.repetition_penalty:g}, expected 1: heads "
+            "are trained and read without one"
+        )
     if settings.mix is not None and not 0 <= settings.mix < 1:
         raise PlannerError(f"mix: got {settings.mix}, expected at least 0, less than 1, or None")
     least = {"num_texts": 2, "num_tokens": 1, "depth": 0, "epochs": 1, "batch_size": 1}

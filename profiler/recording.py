@@ -27,13 +27,14 @@ from planner.verifiers import VERIFIERS, verifier_at
 from runtime.cache import RowCache
 from runtime.candidates import shown
 from runtime.heads import AcceptanceHead
+from runtime.held_tokens import held_with
 from runtime.language_model import HiddenModel, LanguageModel, read_text
 from runtime.pair import Pair
 from runtime.randomness import Source, seeded_source
 from runtime.token_distribution import distribution
 from runtime.written import Written
 
-from .acceptance import distributions_along
+from .acceptance import distributions_along, held_in_front
 from .cached_nodes import CachedNodes
 from .chances import Chances
 from .journal import Piece
@@ -190,6 +191,8 @@ class _Trees:
         self._p, self._q, (prompt, text) = along
         device = self._p.device
         self._text = torch.tensor(text, device=device)
+        self._held = held_in_front(along.written, self._p.shape[-1], device, drafting.sampling)
+        """What the text holds in front of each of its tokens, if a distribution depends on it."""
         self._num_rows = drafting.recording.width.num_expanded
         self._most = min(drafting.recording.width.num_children, self._p.shape[-1])
         size = len(places), self._num_rows
@@ -211,6 +214,8 @@ class _Trees:
         """With all below them, where whole paths are judged; else nowhere."""
         self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
         self._depths = torch.zeros(size, dtype=torch.long, device=device)
+        self._behind_root = torch.full((*size, self._num_rows), -1, device=device)
+        """Tokens on the way from the root to each row, by depth, the root's left out; else -1."""
         self._drafted, *read = (CachedNodes(each, self._roots, size[1]) for each in caches)
         self._read = read[0] if read else None
         """The target's nodes: rejected ones, and above them those that are the text's own."""
@@ -303,13 +308,16 @@ class _Trees:
             self._on_text[trees, parents] & (self._taken[trees, parents] == ranks)
         )  # fmt: skip
         tokens, positions = self._candidates[trees, parents, ranks], self._roots[trees] + depths
+        if self._held is not None:
+            self._behind_root[trees, rows] = self._behind_root[trees, parents]
+            self._behind_root[trees, rows, depths] = tokens
         p = self._p_rejected(trees, parents, ranks, rows)
         at = self._drafted.cache.length + order
         self._drafted.place(trees, parents, rows, depths, at)
         logits, scores = self._passed(tokens, positions, self._drafted.visible(trees, rows, depths))
         values = self._values[trees, parents, ranks]
         self._values[trees, parents, ranks] = 0
-        q = distribution(logits, self._drafting.of_draft)
+        q = distribution(logits, self._drafting.of_draft, self._held_at(trees, rows))
         self._expand(trees, rows, q, values, p, scores)
 
     def _p_rejected(self, trees: Tensor, parents: Tensor, ranks: Tensor, rows: Tensor) -> Tensor:
@@ -331,7 +339,14 @@ class _Trees:
         trees, rows, depths = trees[gone], rows[gone], depths[gone]
         visible = read.visible(trees, rows, depths)
         logits = target.forward(tokens[gone], self._roots[trees] + depths, read.cache, visible)
-        return distribution(logits.to(self._p.device), self._drafting.sampling)
+        held = self._held_at(trees, rows)
+        return distribution(logits.to(self._p.device), self._drafting.sampling, held)
+
+    def _held_at(self, trees: Tensor, rows: Tensor) -> Tensor | None:
+        """bool [w, V]: what the texts hold up to these rows, if a distribution depends on it."""
+        if self._held is None:
+            return None
+        return held_with(self._held[self._places[trees]], self._behind_root[trees, rows])
 
     def _passed(
         self, tokens: Tensor, positions: Tensor, visible: Tensor

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import torch
+from torch import Tensor
 
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
+from runtime.held_tokens import held_by
 from runtime.language_model import LanguageModel
 from runtime.models import HuggingFaceModel
 from runtime.pair import Pair
@@ -73,13 +75,17 @@ def _together(
 ) -> list[list[int]]:
     cache = None
     tokens = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
-    written = []
+    held: Tensor | None = None
+    written: list[Tensor] = []
     for _ in range(num_tokens):
         output = model.module(
             input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1
         )
-        cache = output.past_key_values
-        tokens = source.categorical(distribution(output.logits[:, -1], sampling))[:, None]
+        cache, logits = output.past_key_values, output.logits[:, -1]
+        if sampling.penalizes:
+            held = logits.new_zeros(logits.shape, dtype=torch.bool) if held is None else held
+            held.scatter_(1, tokens, True)
+        tokens = source.categorical(distribution(logits, sampling, held))[:, None]
         written.append(tokens)
     return torch.cat(written, dim=1).tolist()
 
@@ -89,11 +95,13 @@ def one_by_one(
 ) -> list[int]:
     """The same for one prompt through the runtime's own forward pass: slow and obvious."""
     cache = model.new_cache(len(prompt) + num_tokens)
-    tokens, written = torch.tensor(list(prompt), device=model.device), []
+    tokens = torch.tensor(list(prompt), device=model.device)
+    written: list[int] = []
     for _ in range(num_tokens):
         positions = torch.arange(cache.length, cache.length + len(tokens), device=model.device)
         logits = model.forward(tokens, positions, cache, num_logits=1)
-        tokens = source.categorical(distribution(logits, sampling))
+        held = held_by([*prompt, *written], logits.shape[-1], logits.device)
+        tokens = source.categorical(distribution(logits, sampling, held))
         written.append(int(tokens))
     return written
 

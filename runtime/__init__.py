@@ -3,6 +3,7 @@
 from planner.verifiers import VERIFIERS, Verifier
 
 from .decode import Decoder, Generation, decode_prompts
+from .generation_config import sampling_of
 from .language_model import LanguageModel
 from .loading import as_language_model, load_model, load_tokenizer
 from .lookup import LookupBeside, LookupModel
@@ -34,4 +35,5 @@ __all__ = [
     "distribution",
     "load_model",
     "load_tokenizer",
+    "sampling_of",
 ]

@@ -18,6 +18,7 @@ from planner.verifiers import Verifier, verifier_at
 
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
+from .held_tokens import held_at_nodes
 from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput
 from .passes import Asking, alone
 from .randomness import Source
@@ -173,7 +174,9 @@ class Session:
         tree, draft_ms = yield from self._drafted(policy, max_depth)
         drafted = perf_counter()
         answer = yield self._verification(tree)
-        target_probs = distribution(answer.logits, self._sampling)
+        target_probs = self._distribution(
+            answer.logits, self._sampling, tree, range(tree.num_nodes)
+        )
         verified = self.now()
         path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
         logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
@@ -254,7 +257,7 @@ class Session:
     ) -> Seen | None:
         """Draw below `nodes`: candidates, of which the policy is shown what it may see, or exactly
         the children that they have, of which there is nothing to be shown."""
-        draft_probs = distribution(answer.logits, self._draft_sampling)
+        draft_probs = self._distribution(answer.logits, self._draft_sampling, tree, nodes)
         num = policy.num_candidates
         counts = tuple(num or len(tree.children[node]) for node in nodes)
         tokens = _sampled(self._verifier, draft_probs, counts, self.rng)
@@ -266,6 +269,15 @@ class Session:
             score = self.score(answer.hidden)
         candidates, distinct = tokens.view(-1, num), self._verifier.distinct
         return shown(draft_probs, candidates, policy.columns, score, distinct=distinct)
+
+    def _distribution(
+        self, logits: Tensor, sampling: Sampling, tree: DraftTree, nodes: Sequence[int]
+    ) -> Tensor:
+        """float [len(nodes), V]: what `sampling` makes of the logits behind `nodes`."""
+        held = None
+        if sampling.penalizes:
+            held = held_at_nodes(self.tokens, tree, nodes, logits.shape[-1])
+        return distribution(logits, sampling, held)
 
     def _verification(self, tree: DraftTree) -> PassInput:
         """The target's pass over all nodes."""

@@ -1,4 +1,5 @@
-"""Logits to the distribution that is sampled from: temperature, top-k, top-p, then min-p."""
+"""Logits to the distribution that is sampled from: repetition penalty, temperature, top-k, top-p,
+then min-p."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ LEAST_TEMPERATURE = 1e-30
 """Below it quotients leave float32; at it only the tokens of the very largest logit are left."""
 
 
-def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+def distribution(logits: Tensor, sampling: Sampling, held: Tensor | None = None) -> Tensor:
     """The distribution that `sampling` makes of `logits`.
 
     logits  float [..., V]
+    held    bool [..., V]: the tokens that each row's text holds (`held_tokens`), which a repetition
+            penalty needs; None where there is none
 
     Returns float [..., V], float32 (float64 for float64 logits), rows summing to 1.  The steps and
     their order are those of Hugging Face's warpers: top-k keeps ties with the k-th token, top-p
@@ -22,6 +25,11 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     probable token, whatever the others say.
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
+    if sampling.penalizes:
+        assert held is not None, "a repetition penalty needs the tokens that the text holds"
+        penalty = sampling.repetition_penalty
+        held_back = torch.where(logits < 0, logits * penalty, logits / penalty)
+        logits = torch.where(held.to(logits.device), held_back, logits)
     if sampling.is_greedy:
         best = logits.argmax(-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, best, 1.0)

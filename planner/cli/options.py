@@ -115,6 +115,10 @@ SAMPLING_OPTIONS = (
         help="Keep tokens of at least so much of the likeliest one's probability.",
     ),
     setting(
+        "--repetition-penalty", type=Number(0, min_open=True), default=1.0, show_default=True,
+        help="Divide positive logits of tokens that the text holds by it, multiply negative ones.",
+    ),
+    setting(
         "--draft-temperature", type=Number(0, min_open=True),
         help="The draft's own (default: the target's, or 1 where that is 0).",
     ),
@@ -138,6 +142,7 @@ def sampling(temperature: float) -> Sampling:
         top_k=given["top_k"],
         top_p=given["top_p"],
         min_p=given["min_p"],
+        repetition_penalty=given["repetition_penalty"],
         draft_temperature=given["draft_temperature"],
     )
 

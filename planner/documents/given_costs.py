@@ -82,7 +82,8 @@ class GivenTimes(Part):
 class GivenCosts(Document):
     """Costs to plan with, in the place of those that a profile measured.
 
-    They are taken to be exact: an interval then says how sure acceptance is, and nothing of times.
+    They are taken to be exact: an interval then says how sure acceptance is, and of times only that
+    one sitting differs from the next.
     """
 
     format: Literal["costs"] = "costs"

@@ -22,7 +22,14 @@ class Sampling(Part):
         description="keep tokens of at least so much of the likeliest one's probability; 0 keeps "
         "all, and is not written down",
     )
-
+    repetition_penalty: float = Field(
+        default=1.0,
+        gt=0,
+        exclude_if=lambda penalty: penalty == 1,
+        description="logits of tokens that the text holds already, prompt included, are divided by "
+        "it where positive and multiplied where negative, before all else; 1 changes nothing, and "
+        "is not written down",
+    )
     draft_temperature: float | None = Field(
         default=None,
         gt=0,
@@ -42,11 +49,19 @@ class Sampling(Part):
         return not self.is_greedy and (self.top_k > 0 or self.top_p < 1 or self.min_p > 0)
 
     @property
+    def penalizes(self) -> bool:
+        """Does a distribution depend on which tokens the text holds already?"""
+        return self.repetition_penalty != 1
+
+    @property
     def of_draft(self) -> Sampling:
         """The sampling of the draft's children: this, at the draft's own temperature, or its plain
         softmax where greedy, whose order is still of use."""
         if self.is_greedy:
-            return Sampling(temperature=self.draft_temperature or 1.0)
+            return Sampling(
+                temperature=self.draft_temperature or 1.0,
+                repetition_penalty=self.repetition_penalty,
+            )
         if self.draft_temperature is None:
             return self
         alone = {"temperature": self.draft_temperature, "draft_temperature": None}
@@ -57,5 +72,6 @@ class Sampling(Part):
         words += [f"top-k={self.top_k}"] if self.top_k else []
         words += [f"top-p={self.top_p:g}"] if self.top_p < 1 else []
         words += [f"min-p={self.min_p:g}"] if self.min_p > 0 else []
+        words += [f"penalty={self.repetition_penalty:g}"] if self.penalizes else []
         words += [f"draft T={self.draft_temperature:g}"] if self.draft_temperature else []
         return " ".join(words)

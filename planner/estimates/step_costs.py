@@ -12,8 +12,9 @@ lower quartile is the machine's own time until three in four are hit.
 
 Uncertainty: of R repetitions with standard deviation sigma, the lower quartile has the standard
 error 1.3626 sigma / sqrt(R), and sigma is (median - quartile) / 0.6745 (both for normal noise).
-What steps with a draft may be off by against those without, all alike, is added: starts of an
-engine differ, and other programs may have held cores.
+What steps with a draft may be off by against those without, all alike, is added: machines take
+them at another ratio from one sitting to the next, starts of an engine differ, and other programs
+may have held cores.
 Errors of points on one curve are added as if fully correlated (the cautious choice); those of
 different curves are independent.  An interval is value * exp(+-1.96 error / value), which stays
 positive.
@@ -42,6 +43,12 @@ from .intervals import inverse, product
 _ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
 """sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
 
+
+SITTING_ERROR = 0.03
+"""Relative standard error of steps with a draft against those without, from one sitting to the
+next: caches, clocks and who shares the memory differ, which no repetition within one sitting shows.
+Of 40 plans that were decoded up to an hour after they had been profiled, the speedups are likeliest
+at .032 (docs/results/predictions.md, "How often the intervals hold")."""
 
 GROWING_OVERHEAD = "tree size (overhead of growing trees)"
 
@@ -132,8 +139,9 @@ class StepCosts:
     """The verifier's own walk; the other times do not depend on it."""
     autoregressive: Time
     shared_error: float = 0.0
-    """Relative, of steps with a draft: by how much one start of an engine differs from another
-    (`Costs.start_error`), and what programs beside the measurement may have changed."""
+    """Relative, of steps with a draft: by how much one sitting differs from the next, and one start
+    of an engine from another (`Costs.start_error`), and what programs beside the measurement may
+    have changed."""
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""
@@ -266,6 +274,7 @@ def step_costs(
         overhead=overhead,
         autoregressive=step(step.first),
         shared_error=hypot(
+            SITTING_ERROR,
             max(first.start_error, second.start_error),
             share_of_others(profile.surroundings, threads),
         ),

@@ -64,4 +64,5 @@ def conditions(task: Task, verifier: str) -> dict[str, str | float | None]:
         "draft": task.draft or (origin.draft.name if origin else None),
         "profile_sha256": origin.profile_sha256 if origin else None,
     }
-    return found | ({"min_p": sampling.min_p} if sampling.min_p else {})
+    seldom = {"min_p": (sampling.min_p, 0), "repetition_penalty": (sampling.repetition_penalty, 1)}
+    return found | {name: value for name, (value, usual) in seldom.items() if value != usual}

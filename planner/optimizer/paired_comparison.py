@@ -4,8 +4,9 @@ Both are predicted on the same prompts and costed from the same tables, so most 
 is uncertain of both alike: the intervals of their ratios are narrower than their own suggest.
 Tokens: the ratio in every bootstrap sample of the prompts, for as many other ones.  Times: a
 measured time that enters both steps counts only as far as its shares of the two differ; as in
-`cost`, what is left of one curve is added as if fully correlated, separately for either step, and
-different curves are independent.
+`step_costs`, what is left of one curve is added as if fully correlated, separately for either step,
+and different curves are independent.  What all steps with a draft may be off by alike counts where
+one side has no draft.
 Where trees grow, both sides are played on the recorded trees, so that the same luck meets both; a
 step's time then varies from text to text too.
 """
@@ -119,6 +120,8 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
     by_curve: dict[tuple[str, bool], float] = defaultdict(float)
     for (curve, count), share in shares.items():
         by_curve[curve, share > 0] += share * errors[curve, count]
+    if one.candidate.speculates != other.candidate.speculates:
+        by_curve["steps with a draft", True] = one.ranking.costs.shared_error
     error = 1.96 * float(np.sqrt(sum(part**2 for part in by_curve.values())))
     value = one.candidate.step_ms.value / other.candidate.step_ms.value
     wide = float(np.exp(error))

@@ -201,6 +201,7 @@ def test_wrong_input_is_one_line(tmp_path):
     assert "prompts.1: got" in line("--prompts", tmp_path / "long.txt")
     assert "vocabulary of 97, expected 2048" in line("--draft", tmp_path / "other")
     assert "some on either side" in line("--held-out", 0.9, "--num-texts", 2)
+    assert "heads are trained and read without one" in line("--repetition-penalty", 1.1)
     assert "expected at most 1024 positions in all" in line("--num-tokens", 1000)
     assert "no such folder" in line("--draft", tmp_path / "absent")
     assert "does not exist" in refused(*COMMAND, "-o", tmp_path / "absent" / "head")

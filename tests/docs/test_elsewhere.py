@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 
 import numpy as np
 from click.testing import CliRunner
@@ -17,12 +16,6 @@ from planner.show.papers.sequoia_printed import OFFLOADED_MS, OFFLOADED_STEPS, o
 from .reading import ROOT, fenced
 
 PAGE = (ROOT / "docs" / "elsewhere.md").read_text()
-SHOWN = [
-    part.partition("\n")
-    for language, content in fenced(PAGE)
-    if language == "console"
-    for part in content.split("$ planner ")[1:]
-]
 COSTS = ROOT / "docs" / "costs" / "sequoia-l40-offloaded.json"
 SPECINFER = np.array([
     [8.66, 6.46], [6.93, 5.20], [7.36, 5.50], [6.18, 4.64], [7.87, 5.91], [6.24, 4.68],
@@ -30,16 +23,10 @@ SPECINFER = np.array([
 """16 chains of 48 tokens: tokens per step, speedup."""
 
 
-def test_commands_print_what_the_page_shows(tmp_path, monkeypatch):
-    """One after the other: later ones read what earlier ones wrote."""
-    for name in ("notebooks", "docs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
-    assert {line.split()[0] for line, *_ in SHOWN} == {"solve", "grade", "predict", "compare"}
-    for line, _, output in SHOWN:
-        result = CliRunner().invoke(main, shlex.split(line))
-        assert result.exit_code == 0, result.output
-        assert [row.rstrip() for row in result.output.splitlines()] == output.splitlines(), line
+def test_every_command_is_shown():
+    """What they print is `test_pages`' matter."""
+    shown = set(re.findall(r"^\$ planner (\w+)", PAGE, re.MULTILINE))
+    assert shown == {"solve", "grade", "predict", "compare"}
 
 
 def test_every_machine_stands_on_the_page_and_in_the_help():

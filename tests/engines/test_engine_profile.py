@@ -87,6 +87,13 @@ def test_prompts_that_cannot_be_continued_are_refused(pair: Pair, engine, prompt
         measure_engine_profile(pair, prompts, settings, engine=engine)
 
 
+def test_a_repetition_penalty_is_refused(pair: Pair, engine) -> None:
+    penal = Sampling(temperature=0.0, repetition_penalty=1.1)
+    settings = Settings(samplings=(penal,), num_tokens=8)
+    with pytest.raises(PlannerError, match=r"repetition-penalty: got one, expected none"):
+        measure_engine_profile(pair, PROMPTS, settings, engine=engine)
+
+
 def test_files_of_another_model_are_refused(pair: Pair, tmp_path: Path) -> None:
     other = serving(tmp_path, [11] * 12)
     settings = Settings(samplings=(GREEDY,), num_tokens=8)

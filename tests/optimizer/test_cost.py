@@ -5,7 +5,7 @@ import pytest
 
 from planner import PlannerError, Tree
 from planner.documents.estimate import Estimate
-from planner.estimates.step_costs import CHAINS, speedup, step_costs
+from planner.estimates.step_costs import CHAINS, SITTING_ERROR, speedup, step_costs
 
 from . import factory
 
@@ -105,23 +105,27 @@ def test_errors_on_one_curve_add_up_and_of_different_curves_in_squares():
     costs = step_costs(made)
     relative = 0.1 * 1.3626326 / 0.6744898 / 10  # half a range of 10 %, 100 repeats
     tree = Tree([-1, 0])
-    expected = relative * np.hypot(np.hypot(10.5, 1.0), 0.1)
+    own = relative * np.hypot(np.hypot(10.5, 1.0), 0.1)
+    expected = np.hypot(own, SITTING_ERROR * costs.step_ms(tree))
     assert costs.step(tree).error_ms == pytest.approx(expected, rel=1e-9)
     deep = Tree([-1, 0, 1, 2, 3, 4, 5, 6])
-    expected = relative * np.hypot(np.hypot(14.0, 7.0), 0.1)
+    own = relative * np.hypot(np.hypot(14.0, 7.0), 0.1)
+    expected = np.hypot(own, SITTING_ERROR * costs.step_ms(deep))
     assert costs.step(deep).error_ms == pytest.approx(expected, rel=1e-9)
     estimate = costs.step(deep).estimate
     assert estimate.low < estimate.value < estimate.high
 
 
-def test_without_spread_the_speedup_is_as_sure_as_the_tokens():
+def test_without_spread_the_speedup_is_as_sure_as_tokens_and_sittings():
     costs = step_costs(profile(bumpy()))
     step = costs.step(Tree([-1, 0]))
     tokens = Estimate(value=2.0, low=1.5, high=3.0)
     gain = speedup(tokens, step, costs.autoregressive)
-    for field in ("value", "low", "high"):
-        expected = getattr(tokens, field) * 10 / step.ms
-        assert getattr(gain, field) == pytest.approx(expected, rel=16 * EPS)
+    assert gain.value == pytest.approx(2.0 * 10 / step.ms, rel=16 * EPS)
+    for field in ("low", "high"):
+        off = np.log(getattr(tokens, field) / tokens.value)
+        wide = abs(np.log(getattr(gain, field) / gain.value))
+        assert wide == pytest.approx(np.hypot(off, 1.96 * SITTING_ERROR), rel=1e-9)
 
 
 def test_spread_widens_the_speedup():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from planner import PlannerError, Profile
 from planner.documents.engine import EngineFacts
 from planner.documents.given_costs import GivenCosts
 from planner.estimates.other_costs import with_costs
-from planner.estimates.step_costs import step_costs
+from planner.estimates.step_costs import SITTING_ERROR, step_costs
 from planner.optimizer import solve
 from tests.documents.samples import costs_content
 from tests.export.made_up import profile_at
@@ -77,14 +78,15 @@ def test_what_is_left_out_can_be_said():
     assert (times.max_nodes, times.overhead_ms(6)) == (6, 1.0)
 
 
-def test_the_interval_says_how_sure_acceptance_is_and_nothing_of_times():
+def test_of_times_that_were_given_the_interval_says_only_that_sittings_differ():
     plan = solve(with_costs(base("rrsw"), given()))
     step, tokens, speedup = (
         getattr(plan.predicted, name) for name in ("step_ms", "tokens_per_step", "speedup")
     )
-    assert step.low == step.value == step.high
+    assert np.log(step.high / step.value) == pytest.approx(1.96 * SITTING_ERROR)
     assert tokens.low < tokens.value < tokens.high
-    assert speedup.high / speedup.value == pytest.approx(tokens.high / tokens.value)
+    wide = [np.log(each.high / each.value) for each in (tokens, step)]
+    assert np.log(speedup.high / speedup.value) == pytest.approx(np.hypot(*wide))
 
 
 def test_another_profile_lends_its_times_machine_and_engine():

@@ -224,7 +224,8 @@ def test_trees_that_are_timed():
         assert bush(width, width).widths.tolist() == [1, width, width]
 
 
-def test_continuing_together_equals_one_by_one():
+@pytest.mark.parametrize("penalty", [1.0, 1.5])
+def test_continuing_together_equals_one_by_one(penalty):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -233,7 +234,7 @@ def test_continuing_together_equals_one_by_one():
     model = HuggingFaceModel(LlamaForCausalLM(config))
     model.stop_tokens = ()
     prompts = [[1, 2, 3], [4, 5, 6], [7, 8], [9, 10, 11]]
-    greedy = SAMPLINGS[0]
+    greedy = Sampling(temperature=0.0, repetition_penalty=penalty)
     source = seeded_source(0, model.device)
     together = sample_continuations(model, prompts, greedy, 12, seed=0)
     assert together == [one_by_one(model, prompt, greedy, 12, source) for prompt in prompts]

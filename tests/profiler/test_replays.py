@@ -222,6 +222,13 @@ def test_replayed_rounds_have_the_law_of_real_ones(verifier, rule):
     assert min(p_values(verifier, RULES[rule])) > LEVEL / SIZE
 
 
+@pytest.mark.parametrize("verifier", ["rrsw", "traversal"])
+def test_under_a_repetition_penalty_too(verifier, monkeypatch):
+    penal = SAMPLING.model_copy(update={"repetition_penalty": 2.5})
+    monkeypatch.setattr(f"{__name__}.SAMPLING", penal)
+    assert min(p_values(verifier, RULES["greedy"])) > LEVEL / SIZE
+
+
 def test_the_statistical_check_sees_trees_that_do_not_know_the_text(monkeypatch):
     """Children drawn freely, and those that happen to be the text's token taken for accepted."""
 
@@ -254,33 +261,34 @@ def test_the_statistical_check_sees_rejected_subtrees_that_do_not_know_it(monkey
 # ------------------------------------------- no chance at all: temperature 0, exactly
 
 GREEDY = Sampling(temperature=0.0)
+PENAL = Sampling(temperature=0.0, repetition_penalty=1.6)
 
 
 def greedy_pair():
     return table(4, size=11, scale=2.0), table(5, size=11, scale=2.0)
 
 
-def replays_at_zero(target, draft, prompts, texts) -> Replays:
+def replays_at_zero(target, draft, prompts, texts, sampling) -> Replays:
     width = Width(num_expanded=120, num_children=4)
     written = [Written(*each) for each in zip(prompts, texts, strict=True)]
     pair, recording = Pair(target, draft), Recording("topk", width, seed=0)
-    piece = record_replays(pair, written, GREEDY, recording)
-    entry, arrays = replay_entry(piece, GREEDY, "topk", width)
+    piece = record_replays(pair, written, sampling, recording)
+    entry, arrays = replay_entry(piece, sampling, "topk", width)
     profile = measure_profile(
-        pair, prompts, Settings(samplings=(GREEDY,), contexts=(3,), max_nodes=4, num_tokens=3,
+        pair, prompts, Settings(samplings=(sampling,), contexts=(3,), max_nodes=4, num_tokens=3,
                                 num_ranks=3, repeats=2, num_replayed=0),
     )  # fmt: skip
     content = profile._content | arrays
     profile = profile.model_copy(update={"replays": [entry]}).with_arrays(content, "x.safetensors")
-    replays = replays_of(profile, GREEDY, "topk")
+    replays = replays_of(profile, sampling, "topk")
     assert replays is not None
     return replays
 
 
-def steps_along(target, draft, prompt, text, policy) -> list:
+def steps_along(target, draft, prompt, text, policy, sampling) -> list:
     """Real steps from `prompt` until `text` is written, trees never cut."""
     rng = seeded_source(0, target.device)
-    session = Session(target, draft, verifier=VERIFIERS["topk"], sampling=GREEDY, rng=rng)
+    session = Session(target, draft, verifier=VERIFIERS["topk"], sampling=sampling, rng=rng)
     session.prefill(prompt)
     steps = []
     while len(session.tokens) < len(prompt) + len(text):
@@ -300,16 +308,17 @@ def steps_along(target, draft, prompt, text, policy) -> list:
     ],
     ids=lambda drafting: drafting.kind,
 )
-def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting):
+@pytest.mark.parametrize("sampling", [GREEDY, PENAL], ids=str)
+def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting, sampling):
     target, draft = greedy_pair()
     prompts = [[1, 2], [7], [3, 3, 9]]
-    texts = sample_continuations(target, prompts, GREEDY, 25, seed=0)
-    tally = replays_at_zero(target, draft, prompts, texts).play(drafting)
+    texts = sample_continuations(target, prompts, sampling, 25, seed=0)
+    tally = replays_at_zero(target, draft, prompts, texts, sampling).play(drafting)
     assert tally.unknown.sum() == 0
     for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
         grown = not isinstance(drafting, TreeDrafting)
         policy = drafting.policy(deterministic=True) if grown else FixedTree(drafting.tree)
-        steps = steps_along(target, draft, prompt, text, policy)
+        steps = steps_along(target, draft, prompt, text, policy, sampling)
         assert tally.rounds[index] == len(steps)
         for n in range(tally.sizes.shape[1]):
             assert tally.sizes[index, n] == sum(step.num_nodes == n for step in steps)

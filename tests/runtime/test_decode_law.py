@@ -19,6 +19,7 @@ from planner import Tree
 from planner.documents.sampling import Sampling
 from planner.policies.fixed import FixedTree
 from runtime import VERIFIERS, Session, TableModel, distribution
+from runtime.held_tokens import held_by
 from runtime.randomness import seeded_source
 from tests.runtime.exact_source import law
 from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
@@ -66,7 +67,8 @@ def autoregressive_law(target: TableModel, num_new: int) -> dict[tuple[int, ...]
         for place, token in enumerate(sequence):
             text = torch.tensor([*PROMPT, *sequence[:place]])
             logits = target.forward(text, torch.arange(len(text)), target.new_cache(0))
-            probability *= float(distribution(logits[-1], SAMPLING)[token])
+            held = torch.tensor([each in text for each in range(target.vocab_size)])
+            probability *= float(distribution(logits[-1], SAMPLING, held)[token])
         if probability > 0:
             found[sequence] = probability
     return found
@@ -130,6 +132,26 @@ def test_law_is_the_targets_when_the_draft_has_its_own_temperature(verifier, nam
     own = SAMPLING.model_copy(update={"draft_temperature": 0.5})
     monkeypatch.setattr(f"{__name__}.SAMPLING", own)
     assert distance(*loop_law(3, verifier, TREES[name], 2)) < EXACT
+
+
+@pytest.fixture
+def penalty(monkeypatch):
+    penal = SAMPLING.model_copy(update={"repetition_penalty": 1.7})
+    monkeypatch.setattr(f"{__name__}.SAMPLING", penal)
+
+
+@pytest.mark.parametrize(("verifier", "name"), cases(["lone root", *FEW]))
+def test_law_is_the_targets_under_a_repetition_penalty(verifier, name, penalty):
+    """A node's distributions depend on all tokens before it, those on its own path among them."""
+    assert distance(*loop_law(4, verifier, TREES[name], 2)) < EXACT
+
+
+def test_the_exact_check_sees_a_penalty_that_overlooks_drafted_tokens(penalty, monkeypatch):
+    def overlooking(text, tree, nodes, vocab_size):
+        return held_by(text, vocab_size, tree.tokens.device).expand(len(nodes), -1)
+
+    monkeypatch.setattr("runtime.session.held_at_nodes", overlooking)
+    assert distance(*loop_law(4, VERIFIERS["rrsw"], TREES["two children"], 3)) > 1e-3
 
 
 @pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)

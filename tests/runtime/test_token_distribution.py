@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import (
     MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -13,6 +14,7 @@ from transformers import (
 
 from planner.documents.sampling import Sampling
 from runtime import distribution
+from runtime.held_tokens import held_along, held_by
 
 SETTINGS = [
     Sampling(temperature=1.0),
@@ -41,6 +43,26 @@ def test_distribution_is_that_of_the_warpers(sampling, num_tokens):
     if sampling.min_p > 0:
         warped = MinPLogitsWarper(sampling.min_p)(None, warped)
     assert torch.equal(distribution(logits, sampling), warped.softmax(-1))
+
+
+@pytest.mark.parametrize("penalty", [0.8, 1.3])
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_the_penalty_is_that_of_the_processor(penalty, temperature):
+    logits = 3 * torch.randn(4, 63, generator=torch.Generator().manual_seed(0))
+    texts = torch.randint(63, (4, 30), generator=torch.Generator().manual_seed(1))
+    held = torch.stack([held_by(text.tolist(), 63, logits.device) for text in texts])
+    processed = RepetitionPenaltyLogitsProcessor(penalty)(texts, logits)
+    found = distribution(
+        logits, Sampling(temperature=temperature, repetition_penalty=penalty), held
+    )
+    assert torch.equal(found, distribution(processed, Sampling(temperature=temperature)))
+
+
+def test_beginnings_of_a_text_hold_what_they_have_so_far():
+    text = [3, 1, 3, 0]
+    rows = held_along(text, 5, torch.device("cpu"))
+    expected = [[token in text[: place + 1] for token in range(5)] for place in range(4)]
+    assert rows.tolist() == expected
 
 
 def test_top_p_keeps_the_token_that_crosses():
@@ -94,6 +116,9 @@ def test_the_draft_may_have_a_temperature_of_its_own():
     assert Sampling(temperature=0.0, **own).of_draft == Sampling(temperature=0.9)
     assert str(warm) == "T=0.6 top-k=5 draft T=0.9"
     assert Sampling.model_validate(warm.model_dump()) == warm
+    penal = Sampling(temperature=0.0, repetition_penalty=1.1)
+    assert penal.of_draft == Sampling(temperature=1.0, repetition_penalty=1.1)
+    assert str(penal) == "T=0 penalty=1.1"
 
 
 def test_what_cuts_nothing_is_not_written_down():
