@@ -34,7 +34,7 @@ from .optimum import optimal_entries
 from .profile_settings import Extent, Settings, fitted
 from .recording import Recording, record_replays, replay_entry, replayed_verifiers
 from .target_texts import check_prompts
-from .times.batches import at_batch
+from .times.batches import grid_at
 from .times.cost_grid import CostGrid, chain_sizes, powers_of_two
 from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
@@ -149,11 +149,7 @@ class _Measurement:
             execution=describe_execution(self.pair.target),
             target=self.pair.target.info,
             draft=self.pair.draft.info,
-            costs=[
-                at_batch(costs, size)
-                for size in sorted({1, *self.settings.batch_sizes})
-                for costs in rounds.costs().values()
-            ],
+            costs=[*rounds.costs().values()],
             surroundings=progress.surroundings,
             acceptance=entries,
             optimal=optimal,
@@ -165,8 +161,8 @@ class _Measurement:
         """Milliseconds that each piece takes with the embedded models: its share elsewhere."""
         extent, num_prompts = self.extent, len(self.prompts)
         work = {}
-        for context, number in product(extent.contexts, range(extent.repeats)):
-            work[f"times-{context}-{number}"] = SWEEP_MS * extent.max_nodes
+        for (name, _, _), number in product(self._timed(), range(extent.repeats)):
+            work[f"times-{name}-{number}"] = SWEEP_MS * extent.max_nodes
         for sampling in self.settings.samplings:
             traced = GREEDY_MS if sampling.is_greedy else SAMPLED_MS
             work[f"acceptance-{sampling}"] = traced * num_prompts * extent.num_tokens
@@ -176,20 +172,25 @@ class _Measurement:
         return work
 
     def _sweeps(self) -> dict[str, CostSweeps]:
-        """The sweeps over all that is timed, by context."""
-        grid = CostGrid.up_to(self.extent.max_nodes, self.pair.vocab_size)
+        """The sweeps over all that is timed, by name."""
         joined = np.array([token for prompt in self.prompts for token in prompt])
         return {
-            str(context): CostSweeps(
+            name: CostSweeps(
                 self.pair,
                 np.resize(joined, context).tolist(),
-                grid,
+                grid_at(batch_size, self.extent.max_nodes, self.pair.vocab_size),
                 self.settings.samplings[-1],
                 seed=self.settings.seed,
                 heads={each.file.sha256: each.head.scores for each in self.heads.values()},
             )
-            for context in self.extent.contexts
+            for name, batch_size, context in self._timed()
         }
+
+    def _timed(self) -> list[tuple[str, int, int]]:
+        """The batch sizes and contexts that times are taken at, each pair with its name."""
+        pairs = product(sorted({1, *self.settings.batch_sizes}), self.extent.contexts)
+        return [(f"{context}" if size == 1 else f"{size}x{context}", size, context)
+                for size, context in pairs]  # fmt: skip
 
     def _acceptance(self, sampling: Sampling) -> Piece:
         tracing = Tracing(self.extent.num_ranks, self.settings.seed)

@@ -14,7 +14,7 @@ from planner.documents.sampling import Sampling
 from runtime.pair import Pair
 
 from .recording import Width
-from .times.batches import batch_sizes
+from .times.batches import grid_at
 from .times.cost_grid import CostGrid
 
 
@@ -62,7 +62,7 @@ class Settings:
     num_replayed: int | None = None
     whole_paths: bool | None = None
     batch_sizes: tuple[int, ...] = (1,)
-    """Requests that decode together: costs are told for each, see `at_batch`."""
+    """Requests that decode together: times are taken for each of these numbers."""
     seed: int = 0
     width: Width = field(default_factory=Width)
     """How much of every recorded tree."""
@@ -96,13 +96,8 @@ def fitted(settings: Settings, pair: Pair, longest_prompt: int) -> Extent:
     if extent.max_nodes < 2 or extent.repeats < 2:
         raise PlannerError("max_nodes and repeats: expected at least 2 each")
     grid = CostGrid.up_to(extent.max_nodes, pair.vocab_size)
-    there = batch_sizes(grid.widths, grid.num_nodes)
     for size in settings.batch_sizes:
-        if size not in there:
-            raise PlannerError(
-                f"batch_size: got {size}, expected one of {', '.join(map(str, there))}, for which "
-                f"passes over so many rows are timed with max_nodes = {extent.max_nodes}"
-            )
+        grid_at(size, extent.max_nodes, pair.vocab_size)
     deepest = grid.depth
     most = positions - deepest
     if settings.contexts is None:

@@ -17,6 +17,7 @@ from planner.verifiers import VERIFIERS
 
 from .closed_loop import ClosedLoop
 from .ending import Ending
+from .in_turns import by_batches, one_by_one
 from .inputs import (
     check_length,
     check_models,
@@ -33,7 +34,7 @@ from .scheduler import Scheduler
 from .session import Score, Session
 from .writer import Wanted, Writer
 
-WARM_UP_TOKENS = 8
+NO_DRAFT = TreeDrafting(parents=[-1])
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,11 @@ class Decoder:
                 "profile again, or decode without follow"
             )
         loop = ClosedLoop(plan.settings) if follow else None
-        if proposing is None or not (plan.speculates or follow):
+        speculates = follow or any(way.speculates for way in plan.ways)
+        if proposing is None or not speculates:
             return cls(plan, served, None, timed=timed)
-        score, file = None, plan.drafting.trained_head
+        score, heads = None, (way.drafting.trained_head for way in plan.ways)
+        file = next((head for head in heads if head is not None), None)
         if file is not None:
             from .heads import load_head
 
@@ -191,8 +194,8 @@ class Decoder:
 
         prompts         of any lengths, each as `generate` takes it
         max_new_tokens  of all of them, or of each
-        seed            prompt i is continued with `prompt_seed(seed, i)`, and so as `generate`
-                        continues it with that
+        seed            prompt i is continued with `prompt_seed(seed, i)`, and, if the plan has one
+                        setting, so as `generate` continues it with that
         max_rows        most that are decoded at a time; None: all
 
         Times in the reports are those of steps that texts share.  Raises PlannerError as
@@ -232,13 +235,13 @@ class Decoder:
 
     def writer(self, wanted: Wanted, session: Session | None = None) -> Writer:
         """The writer of that text, in the session of a text that is over, or else in a new one."""
-        settings = [] if self.loop is None else self.plan.settings
-        policies = [self.plan.policy(each) for each in settings] or [self.plan.policy()]
+        ways = self.plan.ways if self.loop is None else self.plan.settings
+        settings = [(VERIFIERS[way.verifier], self.plan.policy(way)) for way in ways]
         rng = seeded_source(wanted.seed, self.target.device)
         if session is not None:
             session.rng = rng
-            return Writer(session, wanted, self.plan, policies, self.loop)
-        most_nodes = max(each.num_nodes for each in policies)
+            return Writer(session, wanted, settings, self.loop)
+        most_nodes = max(policy.num_nodes for _, policy in settings)
         session = Session(
             self.target,
             self.draft,
@@ -250,7 +253,7 @@ class Decoder:
             timed=self.timed,
             logprobs=self.logprobs,
         )
-        return Writer(session, wanted, self.plan, policies, self.loop)
+        return Writer(session, wanted, settings, self.loop)
 
     def generation(self, run: Run, seed: int) -> Generation:
         """The text that a run wrote, with a report of it."""
@@ -287,6 +290,7 @@ def decode_prompts(
     baseline: bool = False,
     follow: bool = False,
     temperature: float | None = None,
+    batch_size: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     to_text: Callable[[list[int]], str] | None = None,
 ) -> Report:
@@ -294,6 +298,8 @@ def decode_prompts(
 
     baseline  also decode every prompt autoregressively, by the same code with a lone root, right
               before or right after (in turns), so that what disturbs the machine disturbs both
+    batch_size  prompts that decode together, the next one as soon as one is over; None: one after
+              the other.  Plan and baseline then take turns by the step
     follow, temperature  see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
     to_text   the tokenizer's decoding, to put readable text into the report and find stop strings
@@ -304,25 +310,21 @@ def decode_prompts(
     decoder = Decoder.from_plan(plan, target, draft, follow=follow, temperature=temperature)
     decoders = [decoder]
     if baseline:
-        alone = decoder.plan.model_copy(update={"drafting": TreeDrafting(parents=[-1])})
+        alone = decoder.plan.model_copy(update={"drafting": NO_DRAFT, "by_batch": []})
         decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
     checked = []
     for index, limit in enumerate(checked_limits(prompts, max_new_tokens)):
         with named(f"prompts[{index}]"):
             checked.append(decoder._checked(prompts[index], limit))
     ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
-    runs: list[list[Run]] = [[] for _ in decoders]
-    for each in decoders:
-        few = min(WARM_UP_TOKENS, max_new_tokens)
-        list(each.writer(Wanted(checked[0], few, ending, seed)).steps())
-    for index, ids in enumerate(checked):
-        wanted = Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
-        for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
-            writer = decoders[which].writer(wanted)
-            list(writer.steps())
-            runs[which].append(writer.run)
-        if progress is not None:
-            progress(index + 1, len(checked))
+    wanted = [
+        Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
+        for index, ids in enumerate(checked)
+    ]
+    if batch_size is None:
+        runs, together = one_by_one(decoders, wanted, progress), None
+    else:
+        runs, together = by_batches(decoders, wanted, batch_size, progress)
     report = report_of(
         decoder.plan,
         (decoder.target, decoder.draft),
@@ -331,7 +333,7 @@ def decode_prompts(
         baseline=runs[1] if baseline else None,
         to_text=to_text,
     )
-    return decoder._with_changes(report)
+    return decoder._with_changes(report.model_copy(update={"together": together}))
 
 
 def prompt_seed(seed: int, index: int) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
-from planner.plans.plan import Plan
+from planner.plans.plan import BatchSetting, Plan
 
 from .ending import Ending
 from .language_model import LanguageModel
@@ -139,39 +139,47 @@ def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[Language
 
 def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None) -> None:
     """Raise PlannerError unless `plan` can be carried out on these models and was made for them."""
-    if plan.speculates:
-        if plan.drafting.most_nodes > MOST_NODES:
-            raise PlannerError(
-                f"drafting: got trees of up to {plan.drafting.most_nodes} nodes, expected at most "
-                f"{MOST_NODES}, which are more than are ever worth verifying; plan again"
-            )
-        if draft is None:
-            raise PlannerError(
-                "draft: got none, but the plan drafts tokens; pass a draft model, or plan without"
-            )
-        if draft.vocab_size != target.vocab_size:
-            raise PlannerError(
-                f"draft: got a vocabulary of {draft.vocab_size} tokens ({draft.info.name}), "
-                f"expected the target's {target.vocab_size} ({target.info.name}); choose a draft "
-                "model with the same tokenizer"
-            )
-        most = plan.drafting.most_children
-        if most > target.vocab_size:
-            field = "max_children" if plan.grows else "parents"
-            raise PlannerError(
-                f"drafting.{field}: got {most} children of one node, expected at most the "
-                f"vocabulary's {target.vocab_size}; plan again for these models"
-            )
-        if draft.device != target.device:
-            raise PlannerError(
-                f"draft: got a model on {draft.device}, expected it beside the target on "
-                f"{target.device}; load both on one device"
-            )
+    drafting = [way for way in plan.ways if way.speculates]
+    for way in drafting:
+        _check_way(way, target, draft)
     if plan.made_from is not None:
         dtype = plan.made_from.execution.dtype
         _check_origin("target", plan.made_from.target, dtype, target)
-        if draft is not None and plan.speculates:
+        if draft is not None and drafting:
             _check_origin("draft", plan.made_from.draft, dtype, draft)
+
+
+def _check_way(
+    way: Plan | BatchSetting, target: LanguageModel, draft: LanguageModel | None
+) -> None:
+    """Raise PlannerError unless what it drafts can be drafted and verified with these models."""
+    if way.drafting.most_nodes > MOST_NODES:
+        raise PlannerError(
+            f"drafting: got trees of up to {way.drafting.most_nodes} nodes, expected at most "
+            f"{MOST_NODES}, which are more than are ever worth verifying; plan again"
+        )
+    if draft is None:
+        raise PlannerError(
+            "draft: got none, but the plan drafts tokens; pass a draft model, or plan without"
+        )
+    if draft.vocab_size != target.vocab_size:
+        raise PlannerError(
+            f"draft: got a vocabulary of {draft.vocab_size} tokens ({draft.info.name}), "
+            f"expected the target's {target.vocab_size} ({target.info.name}); choose a draft "
+            "model with the same tokenizer"
+        )
+    most = way.drafting.most_children
+    if most > target.vocab_size:
+        field = "max_children" if way.drafting.grows else "parents"
+        raise PlannerError(
+            f"drafting.{field}: got {most} children of one node, expected at most the "
+            f"vocabulary's {target.vocab_size}; plan again for these models"
+        )
+    if draft.device != target.device:
+        raise PlannerError(
+            f"draft: got a model on {draft.device}, expected it beside the target on "
+            f"{target.device}; load both on one device"
+        )
 
 
 def _check_origin(role: str, expected: ModelInfo, dtype: str, model: LanguageModel) -> None:

@@ -6,7 +6,7 @@ is the same code whether the pass is its own or shared: only who answers differs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 import torch
@@ -33,20 +33,26 @@ def alone(asking: Asking[T]) -> T:
 
 
 @torch.inference_mode()
-def together(askings: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | PlannerError]:
+def together(
+    askings: Sequence[Asking[T]],
+    *,
+    last: LanguageModel,
+    answer: Callable[[Sequence[PassInput]], list[PassOutput]] | None = None,
+) -> list[T | PlannerError]:
     """The result of each, in their order, or what it could not be had for.
 
-    last  the model that is passed when nobody asks for another's passes any more
+    last    the model that is passed when nobody asks for another's passes any more
+    answer  makes each pass; None: `answers`
 
     Passes of one model that several ask for at a time are one.
     """
     results: dict[int, T | PlannerError] = {}
     waiting: dict[int, PassInput] = {}
 
-    def go_on(which: int, answer: PassOutput | None) -> None:
+    def go_on(which: int, output: PassOutput | None) -> None:
         try:
             asking = askings[which]
-            waiting[which] = next(asking) if answer is None else asking.send(answer)
+            waiting[which] = next(asking) if output is None else asking.send(output)
         except StopIteration as end:
             results[which] = end.value
         except PlannerError as error:
@@ -58,8 +64,7 @@ def together(askings: Sequence[Asking[T]], *, last: LanguageModel) -> list[T | P
         models = (asked.model for asked in waiting.values())
         model = next((each for each in models if each is not last), last)
         served = [which for which, asked in waiting.items() if asked.model is model]
-        for which, answer in zip(
-            served, answers([waiting.pop(which) for which in served]), strict=True
-        ):
-            go_on(which, answer)
+        outputs = (answer or answers)([waiting.pop(which) for which in served])
+        for which, output in zip(served, outputs, strict=True):
+            go_on(which, output)
     return [results[which] for which in range(len(askings))]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from planner.documents.document import PlannerError
+from planner.plans.report import SharedSteps
 
 from .inputs import checked_count
 from .passes import together
@@ -25,11 +28,18 @@ class Scheduler:
 
     decoder   whose plan is carried out; not one that follows the machine
     max_rows  most texts at a time: so many caches are kept, and used again by texts that come later
+    prefill_tokens  most tokens of prompts that one step reads, so that a long prompt does not hold
+                    the other rows up for long; None: whole prompts
 
     In one `step` every row's draft passes are made with the others', level by level, then all trees
     are verified in one pass of the target.  A row that has just been given to a text reads the
-    prompt in these passes.  What a text is depends on its prompt and its seed alone, up to
-    rounding: it is the one that `Decoder.generate` gives.
+    prompt in these passes.  How a step drafts is what the plan says for so many texts as take it,
+    prompts that are read left out (`Plan.place_at`); it may be not at all.
+
+    A text's law depends on its prompt alone.  Where the plan has one way of drafting, it is the
+    text that `Decoder.generate` gives with its seed, up to rounding; where it has several, which
+    of them drafts is up to the neighbours, and so is which text of that law it is, unless it is
+    greedy.
 
         scheduler = Scheduler(decoder, max_rows=4)
         first, second = (scheduler.submit(prompt, seed=0) for prompt in prompts)
@@ -37,7 +47,9 @@ class Scheduler:
             ...
     """
 
-    def __init__(self, decoder: Decoder, *, max_rows: int = 8) -> None:
+    def __init__(
+        self, decoder: Decoder, *, max_rows: int = 8, prefill_tokens: int | None = None
+    ) -> None:
         if decoder.loop is not None:
             raise PlannerError(
                 "decoder: got one that follows the machine, expected one that carries its plan out "
@@ -45,9 +57,14 @@ class Scheduler:
             )
         self.decoder = decoder
         self.max_rows = checked_count(max_rows, "max_rows")
+        if prefill_tokens is not None:
+            checked_count(prefill_tokens, "prefill_tokens")
+        self.prefill_tokens = prefill_tokens
+        self.total_ms = 0.0
         self._waiting: deque[Request] = deque()
         self._rows: dict[Request, Writer] = {}
         self._free: list[Session] = []
+        self._totals: dict[tuple[int, int], _Totals] = defaultdict(_Totals)
 
     @property
     def num_rows(self) -> int:
@@ -58,6 +75,21 @@ class Scheduler:
     def num_waiting(self) -> int:
         """Requests that no row is free for."""
         return len(self._waiting)
+
+    @property
+    def shared_steps(self) -> list[SharedSteps]:
+        """The steps so far in which no prompt was read, by the number of texts that took them and
+        by their setting."""
+        return [
+            SharedSteps(
+                num_rows=num_rows,
+                setting=which,
+                num_steps=totals.num_steps,
+                num_tokens=totals.num_tokens,
+                total_ms=totals.ms,
+            )
+            for (num_rows, which), totals in sorted(self._totals.items())
+        ]
 
     def submit(
         self,
@@ -76,6 +108,10 @@ class Scheduler:
             input_ids, max_new_tokens=max_new_tokens, seed=seed, stop_tokens=stop_tokens,
             stop_strings=stop_strings,
         )  # fmt: skip
+        return self.take(wanted)
+
+    def take(self, wanted: Wanted) -> Request:
+        """A request for a continuation whose arguments were checked."""
         request = Request(self, wanted)
         self._waiting.append(request)
         return request
@@ -86,22 +122,47 @@ class Scheduler:
         A row that cannot go on fails alone.  Where a pass itself fails, all of its rows do, and
         the error is raised.
         """
+        start = perf_counter()
         while self._waiting and len(self._rows) < self.max_rows:
             self._admit(self._waiting.popleft())
-        rows = list(self._rows.items())
+        which, shares = self._shared_out()
+        rows = [(request, self._rows[request]) for request in shares]
+        reading = {request for request, row in rows if row.reads}
         try:
-            found = together([row.going_on() for _, row in rows], last=self.decoder.target)
+            found = together(
+                [row.going_on(which, shares[request]) for request, row in rows],
+                last=self.decoder.target,
+            )
         except BaseException as error:  # a person's interruption, too: caches are amid a step
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             for request, _ in rows:
                 self._fail(request, f"request: the step that it was in failed ({reason})")
             raise
+        ms = 1e3 * (perf_counter() - start)
+        self.total_ms += ms
         for (request, row), new in zip(rows, found, strict=True):
+            if request not in reading and not isinstance(new, PlannerError):
+                row.run.step_ms[-1] = ms
             if isinstance(new, PlannerError):
                 self._fail(request, str(new))
             elif row.ended:
                 self._release(request)
+        if rows and not reading:
+            num_tokens = sum(len(new) for new in found if not isinstance(new, PlannerError))
+            self._totals[len(rows), which].add(num_tokens, ms)
         return bool(self._rows or self._waiting)
+
+    def _shared_out(self) -> tuple[int, dict[Request, int | None]]:
+        """The setting of the next step by its place, and who takes part, with the most tokens to
+        read of those whose prompt is not read yet: first come, first served."""
+        num_texts = sum(not row.reads for row in self._rows.values())
+        left, shares = self.prefill_tokens, dict[Request, int | None]()
+        for request, row in self._rows.items():
+            if left != 0 or not row.reads:
+                shares[request] = left
+            if left and row.reads:
+                left -= min(left, row.session.num_unread)
+        return self.decoder.plan.place_at(num_texts), shares
 
     def _release(self, request: Request) -> None:
         """End the request with the tokens that it has; its row is the next one's."""
@@ -120,6 +181,21 @@ class Scheduler:
         """End the request with an error, and forget its caches, in which anything may stand."""
         del self._rows[request]
         request.done, request.fault = True, fault
+
+
+@dataclass
+class _Totals:
+    """The sums over some steps."""
+
+    num_steps: int = 0
+    num_tokens: int = 0
+    ms: float = 0.0
+
+    def add(self, num_tokens: int, ms: float) -> None:
+        """Count one more step."""
+        self.num_steps += 1
+        self.num_tokens += num_tokens
+        self.ms += ms
 
 
 class Request:

@@ -19,7 +19,7 @@ from planner.verifiers import Verifier, verifier_at
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
 from .held_tokens import held_at_nodes
-from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, text_input
+from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput
 from .passes import Asking, alone
 from .randomness import Source
 from .token_distribution import distribution
@@ -120,14 +120,37 @@ class Session:
 
     def prefilling(self, ids: Sequence[int]) -> Asking[float]:
         """`prefill`, asking for its passes."""
-        start = self._now()
+        self.begin(ids)
+        return (yield from self.reading())
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Start over with the text `ids`, of which nothing is read yet."""
         self.tokens = list(ids)
+        self._target_cache.rewind(0)
+        if self._draft_cache is not None:
+            self._draft_cache.rewind(0)
+
+    @property
+    def num_unread(self) -> int:
+        """Tokens before the root that the target has not read."""
+        return len(self.tokens) - 1 - self._target_cache.length
+
+    def reading(self, most: int | None = None) -> Asking[float]:
+        """Read on in a text that was begun, up to its root.
+
+        most  tokens to read now; None: all
+
+        Returns the milliseconds that it took.
+        """
+        start, end = self.now(), len(self.tokens) - 1
         for model, cache in ((self.draft, self._draft_cache), (self.target, self._target_cache)):
             if model is not None and cache is not None:
-                cache.rewind(0)
-                if len(ids) > 1:
-                    yield text_input(model, self.tokens[:-1], cache, 0)
-        return 1e3 * (self._now() - start)
+                stop = end if most is None else min(end, cache.length + most)
+                if stop > cache.length:
+                    tokens = torch.tensor(self.tokens[cache.length : stop], device=model.device)
+                    places = torch.arange(cache.length, stop, device=model.device)
+                    yield PassInput(model, tokens, places, cache, num_logits=0)
+        return 1e3 * (self.now() - start)
 
     def step(self, policy: Policy, *, max_tokens: int | None = None) -> StepRecord:
         """One round: draft a tree, verify it, keep the accepted path.
@@ -146,7 +169,7 @@ class Session:
                 f"text: got {len(self.tokens)} tokens, expected at most {self.max_positions} "
                 "positions; start from a shorter text"
             )
-        start = self._now()
+        start = self.now()
         max_depth = room if max_tokens is None else min(room, max_tokens - 1)
         tree, draft_ms = yield from self._drafted(policy, max_depth)
         drafted = perf_counter()
@@ -154,12 +177,12 @@ class Session:
         target_probs = self._distribution(
             answer.logits, self._sampling, tree, range(tree.num_nodes)
         )
-        verified = self._now()
+        verified = self.now()
         path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
         logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
         self._keep(tree, path)
         self.tokens.extend(tokens)
-        end = self._now()
+        end = self.now()
         policy.verified(path, 1e3 * (end - start))
         return StepRecord(
             tokens=tuple(tokens),
@@ -201,7 +224,7 @@ class Session:
                 start = perf_counter()
                 answer = yield self._expansion(tree, nodes)
                 seen = self._expand(tree, nodes, policy, answer)
-                times.append(1e3 * (self._now() - start))
+                times.append(1e3 * (self.now() - start))
                 if seen is not None:
                     policy.expanded(nodes, seen.drawn, seen.features)
         return tree, times
@@ -271,7 +294,8 @@ class Session:
             rows = [row_of[node] for node in path if node in row_of]
             self._draft_cache.keep_rows(prefix + 1, rows)
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Seconds on the clock; of a GPU that is waited for, once it has done what it was given."""
         if self._timed:
             torch.cuda.synchronize(self.target.device)
         return perf_counter()

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from planner.plans.plan import Plan
 from planner.policies import Policy
-from planner.verifiers import VERIFIERS
+from planner.verifiers import Verifier
 
 from .closed_loop import ClosedLoop
 from .ending import Ending
@@ -31,26 +30,24 @@ class Writer:
     """The continuation of one text, step by step.
 
     session   what it is decoded in, with a source of randomness of its own
-    policies  of the plan, or of each of its settings, if a `loop` chooses between these
+    settings  of the steps: the plan's ways, or its table, if a `loop` chooses from that
 
-    `run` is what has been recorded of it so far.
+    `run` is what has been recorded of it so far.  The text `reads` until its prompt is read.
     """
 
     def __init__(
         self,
         session: Session,
         wanted: Wanted,
-        plan: Plan,
-        policies: Sequence[Policy],
+        settings: Sequence[tuple[Verifier, Policy]],
         loop: ClosedLoop | None = None,
     ) -> None:
         self.session = session
         self.wanted = wanted
         self.run = Run(num_prompt_tokens=len(wanted.prompt))
-        self.ended = False
-        self._policies, self._loop = policies, loop
-        self._verifiers = [VERIFIERS[each.verifier] for each in plan.settings] if loop else []
-        self._begun = False
+        self.reads, self.ended = True, False
+        self._settings, self._loop = settings, loop
+        session.begin(wanted.prompt)
 
     def steps(self) -> Iterator[list[int]]:
         """The new tokens of every step until the text ends."""
@@ -59,23 +56,27 @@ class Writer:
             if tokens:
                 yield tokens
 
-    def going_on(self) -> Asking[list[int]]:
-        """The next step's new tokens; the first time there are none, and the prompt is read."""
-        if self._begun:
-            return (yield from self._step())
-        self._begun = True
-        self.run.prefill_ms = yield from self.session.prefilling(self.wanted.prompt)
+    def going_on(self, which: int = 0, most: int | None = None) -> Asking[list[int]]:
+        """The next step's new tokens; there are none while the prompt is read.
+
+        which  the step's setting by its place, unless a loop chooses
+        most   tokens of the prompt to read at a time; None: all
+        """
+        if not self.reads:
+            return (yield from self._step(which))
+        self.run.prefill_ms += yield from self.session.reading(most)
+        self.reads = self.session.num_unread > 0
         return []
 
-    def _step(self) -> Asking[list[int]]:
+    def _step(self, which: int) -> Asking[list[int]]:
         run, loop = self.run, self._loop
         start = perf_counter()
-        which = 0
         if loop is not None:
             which = loop.choose()
-            self.session.use(self._verifiers[which])
+        verifier, policy = self._settings[which]
+        self.session.use(verifier)
         left = self.wanted.max_new_tokens - len(run.tokens)
-        step = yield from self.session.stepping(self._policies[which], max_tokens=left)
+        step = yield from self.session.stepping(policy, max_tokens=left)
         new, ended = self.wanted.ending.cut(run.tokens, step.tokens)
         run.tokens.extend(new)
         run.logprobs.extend(step.logprobs[: len(new)])

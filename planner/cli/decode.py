@@ -36,6 +36,11 @@ from . import options
     help="Change between the plan's settings, none included, to whichever is the fastest as the "
     "machine and the text are now; or carry the plan out to the letter (default).",
 )  # fmt: skip
+@click.option(
+    "--batch-size", type=click.IntRange(1),
+    help="Decode so many of --prompts together, the next one as soon as one is over (default: one "
+    "after the other).",
+)  # fmt: skip
 @click.option("--temperature", type=click.FloatRange(0), help="Another one than the plan's.")
 @options.threads_option
 @options.output_option("report")
@@ -49,6 +54,7 @@ def command(
     seed: int,
     baseline: bool,
     follow: bool,
+    batch_size: int | None,
     temperature: float | None,
     output: Path | None,
 ) -> None:
@@ -64,6 +70,10 @@ def command(
         raise click.UsageError("give either --prompt TEXT or --prompts FILE")
     if num_prompts is not None and prompts is None:
         raise click.UsageError("--num-prompts says how many of --prompts FILE to use")
+    if batch_size is not None and prompts is None:
+        raise click.UsageError("--batch-size says how many of --prompts FILE decode together")
+    if batch_size is not None and follow:
+        raise click.UsageError("--follow compares times of one text; leave it or --batch-size")
 
     from ..plans.plan import Plan
 
@@ -104,6 +114,7 @@ def command(
         baseline=baseline,
         follow=follow,
         temperature=temperature,
+        batch_size=batch_size,
         progress=_progress,
         to_text=named.tokenizer.decode,
     )

@@ -51,9 +51,8 @@ ENGINE_ROOM = 256
 )  # fmt: skip
 @click.option(
     "--batch-size", "batch_sizes", type=click.IntRange(1), multiple=True,
-    help="Tell costs also for so many requests that decode together; repeatable. A pass over n "
-    "nodes of each stands for one over so many times n nodes of one request; engines are asked so "
-    "many at once.",
+    help="Time also so many requests that decode together; repeatable. The trees of each are as "
+    "much smaller than those of one request; engines are asked so many at once.",
 )  # fmt: skip
 @options.setting(
     "--max-nodes", type=click.IntRange(2),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from .options import FILE, costs_option, deliver, example, output_option, profile_with, say
 
 if TYPE_CHECKING:
-    from ..plans.plan import Plan
+    from ..plans.plan import BatchSetting, Plan
 
+Way = TypeVar("Way", "Plan", "BatchSetting")
 TOO_WIDE = 1.5
 """Upper over lower end of an interval from which on it is hardly a prediction."""
 
@@ -28,7 +29,11 @@ TOO_WIDE = 1.5
 @click.option("--temperature", type=float, help="Default: the first one profiled.")
 @click.option("--max-nodes", type=int, help="Largest tree, root included.")
 @click.option("--max-depth", type=int, help="Deepest tree, levels below the root.")
-@click.option("--batch-size", type=int, default=1, show_default=True)
+@click.option(
+    "--batch-size", "batch_sizes", type=int, multiple=True, default=(1,), show_default=True,
+    help="Requests that decode together; repeatable, for one plan that serves each number as it is "
+    "best.",
+)  # fmt: skip
 @click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
 @costs_option
 @output_option("plan")
@@ -39,7 +44,7 @@ def command(
     temperature: float | None,
     max_nodes: int | None,
     max_depth: int | None,
-    batch_size: int,
+    batch_sizes: tuple[int, ...],
     context: int | None,
     costs: Path | None,
     output: Path | None,
@@ -59,19 +64,25 @@ def command(
     from ..show.words import summary, where_records_end
 
     with watched("plans") as status:
-        plan = solve(
-            facts,
-            solver=solver,
-            verifier=verifier,
-            temperature=temperature,
-            max_nodes=max_nodes,
-            max_depth=max_depth,
-            batch_size=batch_size,
-            context=context,
-            doing=status.update,
-        )
+        plan, *others = [
+            solve(
+                facts,
+                solver=solver,
+                verifier=verifier,
+                temperature=temperature,
+                max_nodes=max_nodes,
+                max_depth=max_depth,
+                batch_size=size,
+                context=context,
+                doing=status.update,
+            )
+            for size in sorted(set(batch_sizes))
+        ]
+    plan = plan.with_batches(others)
     deliver(head_beside(plan, profile, output), output)
     say(summary(plan))
+    for each in others:
+        say(f"{each.batch_size} at a time: {summary(each)}")
     if facts.costs_from:
         say(f"note: times are {facts.costs_from}")
     if facts.acceptance_from:
@@ -113,9 +124,16 @@ def _range(plan: Plan) -> tuple[float, float]:
 
 def head_beside(plan: Plan, profile: Path, output: Path | None) -> Plan:
     """`plan`, which names its head as seen from the profile's folder, as seen from its own."""
-    head = plan.drafting.trained_head
-    if head is None or output is None:
+    if output is None:
         return plan
-    seen = os.path.relpath(profile.parent / head.file, output.parent)
-    drafting = plan.drafting.model_copy(update={"head": head.model_copy(update={"file": seen})})
-    return plan.model_copy(update={"drafting": drafting})
+    folder = output.parent
+
+    def seen(way: Way) -> Way:
+        head = way.drafting.trained_head
+        if head is None:
+            return way
+        own = head.model_copy(update={"file": os.path.relpath(profile.parent / head.file, folder)})
+        drafting = way.drafting.model_copy(update={"head": own})
+        return way.model_copy(update={"drafting": drafting})
+
+    return seen(plan).model_copy(update={"by_batch": [seen(each) for each in plan.by_batch]})

@@ -74,7 +74,8 @@ class Costs(Part):
     )
     by_rows: bool = Field(
         default=False,
-        description="true: read off the times of one request with batch_size times as many rows",
+        description="true: read off the times of one request with batch_size times as many rows, "
+        "as older profiles are",
     )
     pace: list[Annotated[float, Field(gt=0)]] = Field(
         default_factory=list,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import pairwise
 from math import inf
 from typing import Annotated, Literal, Self
 
@@ -108,6 +111,22 @@ class MadeFrom(Part):
     )
 
 
+class BatchSetting(Part):
+    """A way of drafting and verifying where many requests decode together, and what is expected of
+    it there."""
+
+    batch_size: int = Field(ge=2, description="requests that it was planned for")
+    drafting: Drafting
+    verifier: str
+    predicted: Predicted | None = Field(
+        default=None, description="times are those of the steps that all of them share"
+    )
+
+    @property
+    def speculates(self) -> bool:
+        return self.drafting.most_nodes > 1
+
+
 class Plan(Document):
     """A decision, valid once loaded."""
 
@@ -122,24 +141,26 @@ class Plan(Document):
         default=[],
         description="that decoding may change between, the plan's own first, not to speculate last",
     )
+    by_batch: list[BatchSetting] = Field(
+        default=[],
+        description="where more requests decode together than the plan is made for, by their rising"
+        " number; numbers between are served as the next larger one",
+    )
 
     @model_validator(mode="after")
     def _drafting_fits_verifier(self) -> Self:
-        verifier = VERIFIERS.get(self.verifier)
-        if verifier is None:
-            raise ValueError(f"verifier one of {', '.join(VERIFIERS)}, not {self.verifier!r}")
-        most = self.drafting.most_children
-        if verifier.max_children is not None and most > verifier.max_children:
-            raise ValueError(
-                f"at most {verifier.max_children} children a node for verifier {self.verifier!r}, "
-                f"not {most}"
-            )
-        if self.grows and most > 1 and not verifier.grows:
-            growing = ", ".join(name for name, each in VERIFIERS.items() if each.grows)
-            raise ValueError(
-                f"a verifier whose siblings can be drawn one at a time ({growing}) for trees that "
-                f"grow while they are drafted, not {self.verifier!r}"
-            )
+        for way in self.ways:
+            _check_fit(way)
+        return self
+
+    @model_validator(mode="after")
+    def _batches_rise(self) -> Self:
+        sizes = [self.batch_size, *(each.batch_size for each in self.by_batch)]
+        if any(b <= a for a, b in pairwise(sizes)):
+            raise ValueError(f"by_batch by rising batch_size, above the plan's own, not {sizes}")
+        heads = {head for way in self.ways if (head := way.drafting.trained_head) is not None}
+        if len(heads) > 1:
+            raise ValueError(f"by_batch of one trained head at most, not {len(heads)}")
         return self
 
     @model_validator(mode="after")
@@ -186,12 +207,14 @@ class Plan(Document):
         if not 0 <= temperature < inf:
             raise PlannerError(f"temperature: got {temperature}, expected 0 or more")
         sampling = self.sampling.model_copy(update={"temperature": float(temperature)})
-        return self.model_copy(update={"sampling": sampling, "predicted": None})
+        batches = [each.model_copy(update={"predicted": None}) for each in self.by_batch]
+        changed = {"sampling": sampling, "predicted": None, "by_batch": batches}
+        return self.model_copy(update=changed)
 
-    def policy(self, setting: PlanSetting | None = None) -> Policy:
+    def policy(self, setting: Plan | PlanSetting | BatchSetting | None = None) -> Policy:
         """The policy that carries a drafting out, at the start of a text.
 
-        setting  one of `settings`; None: the plan's own
+        setting  one of `settings` or `ways`; None: the plan's own
         """
         way = setting or self
         verifier = verifier_at(way.verifier, self.sampling)
@@ -200,3 +223,67 @@ class Plan(Document):
     @property
     def speculates(self) -> bool:
         return self.drafting.most_nodes > 1
+
+    @property
+    def batch_size(self) -> int:
+        """Requests that decode together where its drafting and verifier are used: so many, or
+        fewer."""
+        return self.made_from.batch_size if self.made_from else 1
+
+    @property
+    def ways(self) -> list[Plan | BatchSetting]:
+        """The plan itself, and its settings for more requests at a time."""
+        return [self, *self.by_batch]
+
+    def place_at(self, num_requests: int) -> int:
+        """The place among `ways` of what serves so many requests at a time: of what was planned for
+        as many, or for the next larger number, or else for the largest."""
+        sizes = [self.batch_size, *(each.batch_size for each in self.by_batch)]
+        return min(bisect_left(sizes, num_requests), len(sizes) - 1)
+
+    def at_batch(self, num_requests: int) -> Plan:
+        """The plan as it is carried out for so many requests at a time."""
+        way = self.ways[self.place_at(num_requests)]
+        origin = self.made_from
+        if origin is not None:
+            origin = origin.model_copy(update={"batch_size": way.batch_size})
+        return self.model_copy(
+            update={
+                "drafting": way.drafting,
+                "verifier": way.verifier,
+                "predicted": way.predicted,
+                "made_from": origin,
+                "by_batch": [],
+            }
+        )
+
+    def with_batches(self, others: Sequence[Plan]) -> Plan:
+        """The plan with what others decide for more requests at a time, by their rising number.
+
+        others  made for the same models, sampling and context
+
+        Raises PlannerError where their numbers do not rise.
+        """
+        kept = {"drafting", "verifier", "predicted"}
+        found = [
+            {"batch_size": each.batch_size, **each.model_dump(include=kept)} for each in others
+        ]
+        return Plan.parse(self.model_dump() | {"by_batch": found}, "plan")
+
+
+def _check_fit(way: Plan | BatchSetting) -> None:
+    """A drafting and a verifier go together; raises ValueError where they do not."""
+    verifier, most = VERIFIERS.get(way.verifier), way.drafting.most_children
+    if verifier is None:
+        raise ValueError(f"verifier one of {', '.join(VERIFIERS)}, not {way.verifier!r}")
+    if verifier.max_children is not None and most > verifier.max_children:
+        raise ValueError(
+            f"at most {verifier.max_children} children a node for verifier {way.verifier!r}, "
+            f"not {most}"
+        )
+    if way.drafting.grows and most > 1 and not verifier.grows:
+        growing = ", ".join(name for name, each in VERIFIERS.items() if each.grows)
+        raise ValueError(
+            f"a verifier whose siblings can be drawn one at a time ({growing}) for trees that "
+            f"grow while they are drafted, not {way.verifier!r}"
+        )

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..documents.document import Document, Part
+from ..documents.document import Count, Document, Part
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from .plan import NonNegative, Plan
@@ -87,6 +87,27 @@ class Measured(Part):
         return self.num_steps / max(self.num_tokens, 1)
 
 
+class SharedSteps(Part):
+    """The steps of one setting that so many requests took together, no prompt being read."""
+
+    num_rows: Count
+    setting: int = Field(ge=0, description="0: the plan's own; n: the n-th of its by_batch")
+    num_steps: Count
+    num_tokens: int = Field(ge=0, description="of all requests")
+    total_ms: float = Field(ge=0)
+
+
+class Together(Part):
+    """The requests that decoded together, their shared steps, and how long all of it took."""
+
+    batch_size: Count = Field(description="most requests at a time")
+    total_ms: float = Field(ge=0, description="wall time, the reading of prompts included")
+    baseline_ms: float | None = Field(
+        default=None, description="the same of autoregressive decoding, as many at a time"
+    )
+    steps: list[SharedSteps]
+
+
 class Baseline(Part):
     """Autoregressive decoding of the same prompts by the same target in the same run."""
 
@@ -126,7 +147,15 @@ class Report(Document):
     followed: Followed | None = Field(
         default=None, description="absent where the plan was carried out to the letter"
     )
+    together: Together | None = Field(
+        default=None, description="absent where one prompt was decoded at a time"
+    )
     continuations: list[Continuation] = Field(min_length=1)
+
+    @property
+    def carried_out(self) -> Plan:
+        """The plan as it was carried out: for so many requests at a time."""
+        return self.plan.at_batch(self.together.batch_size) if self.together else self.plan
 
     @property
     def ms_by_step(self) -> list[float]:

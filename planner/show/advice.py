@@ -73,7 +73,7 @@ def plan_advice(plan: Plan, path: Path) -> Advice:
 
 def report_advice(report: Report, path: Path) -> Advice:
     """The outcome of a plan, and whether it kept its promise."""
-    plan, measured, baseline = report.plan, report.measured, report.baseline
+    plan, measured, baseline = report.carried_out, report.measured, report.baseline
     predicted, texts = plan.predicted, counted(len(report.continuations), "prompt")
     written = typed("report", path, [], path.stem, ".html")
     if baseline is None:

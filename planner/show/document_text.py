@@ -22,7 +22,14 @@ from .ranking_text import ranking
 from .report_text import show_report
 from .tables import Named, Shown, Table, printed, shares_table, table
 from .times_text import show_times
-from .words import engine_words, model_words, not_measured, summary, where_records_end
+from .words import (
+    drafting_words,
+    engine_words,
+    model_words,
+    not_measured,
+    summary,
+    where_records_end,
+)
 
 Showable = AnyDocument | HeadCard | SpeculationProfile | Reports
 
@@ -80,7 +87,7 @@ def show_plan(plan: Plan) -> list[Shown]:
             f"batch {origin.batch_size}, context {origin.context}, {origin.execution.dtype}"
             f"{place}; best of {origin.num_candidates} candidates"
         )
-    parts = [Named(lines, 11), *ranking(plan), *_settings(plan)]
+    parts = [Named(lines, 11), *_by_batch(plan), *ranking(plan), *_settings(plan)]
     if not plan.grows:
         parts.append(_tree_table(plan))
     elif predicted and predicted.steps:
@@ -96,6 +103,27 @@ def show_plan(plan: Plan) -> list[Shown]:
         for what, shares in (("nodes verified", steps.nodes), ("levels drafted", steps.depth)):
             parts.append(shares_table(what, {"share of the steps": shares}))
     return parts
+
+
+def _by_batch(plan: Plan) -> list[Shown]:
+    """The plan's settings by the number of requests that decode together, where there are more than
+    its own."""
+    if not plan.by_batch:
+        return []
+    rows = []
+    for way in plan.ways:
+        predicted = way.predicted
+        numbers = ["", "", ""]
+        if predicted is not None:
+            numbers = [
+                str(each)
+                for each in (predicted.tokens_per_step, predicted.step_ms, predicted.speedup)
+            ]
+        drafting = drafting_words(plan.at_batch(way.batch_size))
+        rows.append([str(way.batch_size), drafting, *numbers])
+    title = "by the number of requests that decode together; numbers between as the next larger one"
+    headings = ["requests", "drafting", "tokens per step", "step, ms", "speedup"]
+    return [table(title, headings, rows, num_left=2)]
 
 
 def _settings(plan: Plan) -> list[Shown]:

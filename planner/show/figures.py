@@ -145,12 +145,12 @@ def report_figure(report: Report) -> Figure:
     believed."""
     if report.followed is not None:
         return followed_figure(report)
-    if report.plan.predicted is None:
+    if report.carried_out.predicted is None:
         return reports_figure({report.target.name: report})
     rows = 2 if report.ms_by_step else 1
     figure = Figure(figsize=(11, 2.2 + 1.4 * rows), layout="constrained")
     grid = figure.add_gridspec(rows, 2, width_ratios=(1.2, 1))
-    draw_speed(figure.add_subplot(grid[:, 0]), report.plan, measured=speeds(report))
+    draw_speed(figure.add_subplot(grid[:, 0]), report.carried_out, measured=speeds(report))
     draw_outcome(figure.add_subplot(grid[0, 1]), report)
     if report.ms_by_step:
         draw_step_times(figure.add_subplot(grid[1, 1]), report)
@@ -297,7 +297,7 @@ def speeds(report: Report) -> tuple[Outcome, ...]:
 
 def _outcomes(report: Report) -> list[tuple[Estimate | None, Estimate | float | None]]:
     """Tokens per step and speedup: (predicted, measured)."""
-    predicted, baseline = report.plan.predicted, report.baseline
+    predicted, baseline = report.carried_out.predicted, report.baseline
     return [
         (predicted.tokens_per_step if predicted else None, report.measured.tokens_per_step),
         (predicted.speedup if predicted else None, baseline.speedup if baseline else None),

@@ -41,7 +41,7 @@ def promises(reports: Reports) -> dict[str, list[Promise]]:
     """The promises of all reports about `TOKENS` and `SPEED`, where both numbers are known."""
     found: dict[str, list[Promise]] = {TOKENS: [], SPEED: []}
     for name, report in _named(reports).items():
-        predicted = report.plan.predicted
+        predicted = report.carried_out.predicted
         if predicted is None:
             continue
         measured = tokens_per_step(report)
@@ -72,14 +72,14 @@ def show_reports(reports: Reports) -> list[Shown]:
     headings = ["report", "plan", TOKENS, "predicted", SPEED, "predicted"]
     rows = []
     for name, each in _named(reports).items():
-        promise, alone = each.plan.predicted, each.baseline
+        promise, alone = each.carried_out.predicted, each.baseline
         numbers = (
             tokens_per_step(each),
             promise and promise.tokens_per_step,
             alone and alone.speedup,
             promise and promise.speedup,
         )
-        rows.append([name, each.plan.words, *("" if n is None else str(n) for n in numbers)])
+        rows.append([name, each.carried_out.words, *("" if n is None else str(n) for n in numbers)])
     kept = [f"{what}: {kept_words(found)}" for what, found in promises(reports).items() if found]
     parts: list[Shown] = [table("", headings, rows, num_left=2)]
     return [*parts, "\n".join(kept)] if kept else parts

@@ -13,24 +13,27 @@ OFF_PACE = 1.15
 
 def show_report(report: Report) -> list[Shown]:
     """The run, its numbers beside those predicted, and how grown trees spread over the steps."""
-    measured, predicted = report.measured, report.plan.predicted
+    plan = report.carried_out
+    measured, predicted = report.measured, plan.predicted
     phases = measured.phases
     spent = {"draft": phases.draft_ms, "verify": phases.verify_ms, "accept": phases.accept_ms}
     total = sum(spent.values())
     shares = ", ".join(f"{name} {ms / total:.0%}" for name, ms in spent.items() if total > 0)
     lines = {
-        "plan": summary(report.plan),
+        "plan": summary(plan),
         "target": model_words(report.target),
         "run": f"{counted(len(report.continuations), 'prompt')}, "
         f"{counted(measured.num_tokens, 'token')}, {counted(measured.num_steps, 'step')}; "
         f"time: {shares}",
+        "together": _together(report),
         "followed": _followed(report),
         "differs": _differences(report),
         "pace": _pace(report),
     }
     headings = ["", "measured", "predicted"]
     parts: list[Shown] = [Named(lines, 9), table("", headings, _numbers(report), gap=3)]
-    if report.plan.grows:
+    parts += _by_requests(report)
+    if plan.grows:
         steps = predicted.steps if predicted else None
         for what, counts, expected in (
             ("nodes verified", measured.steps_by_nodes, steps and steps.nodes),
@@ -42,6 +45,49 @@ def show_report(report: Report) -> list[Shown]:
                     rows["steps predicted"] = expected
                 parts.append(shares_table(what, rows))
     return parts
+
+
+def _together(report: Report) -> str:
+    """How many decoded together, and how much came out of it by the clock, prompts read and all."""
+    together, num_tokens = report.together, report.measured.num_tokens
+    if together is None:
+        return ""
+    line = (
+        f"up to {counted(together.batch_size, 'request')} at a time: "
+        f"{1e3 * num_tokens / together.total_ms:.1f} tokens per second by the clock, the reading "
+        "of prompts included"
+    )
+    if together.baseline_ms is not None and report.baseline is not None:
+        alone = 1e3 * report.baseline.num_tokens / together.baseline_ms
+        line += f"; {alone:.1f} autoregressive"
+    return line
+
+
+def _by_requests(report: Report) -> list[Shown]:
+    """The steps by the number of requests that took them, where several decoded together."""
+    if report.together is None:
+        return []
+    rows = []
+    for each in report.together.steps:
+        plan = report.plan.at_batch(report.plan.ways[each.setting].batch_size)
+        predicted = plan.predicted if plan.batch_size == each.num_rows else None
+        rows.append(
+            [
+                str(each.num_rows),
+                plan.words,
+                str(each.num_steps),
+                f"{each.num_tokens / each.num_steps / each.num_rows:.3f}",
+                f"{predicted.tokens_per_step.value:.2f}" if predicted else "",
+                f"{each.total_ms / each.num_steps:.2f}",
+                f"{predicted.step_ms.value:.2f}" if predicted else "",
+                f"{1e3 * each.num_tokens / each.total_ms:.1f}" if each.total_ms else "",
+            ]
+        )
+    title = "shared steps in which no prompt was read, by the requests that took them"
+    headings = [
+        "requests", "drafting", "steps", "tokens each", "predicted", "ms", "predicted", "tokens/s",
+    ]  # fmt: skip
+    return [table(title, headings, rows, num_left=2)]
 
 
 def _followed(report: Report) -> str:
@@ -62,7 +108,8 @@ def _followed(report: Report) -> str:
 
 def _numbers(report: Report) -> list[list[str]]:
     """Rows of (name, measured, predicted)."""
-    measured, predicted, baseline = report.measured, report.plan.predicted, report.baseline
+    plan, measured, baseline = report.carried_out, report.measured, report.baseline
+    predicted = plan.predicted
     step_ms = measured.ms_per_token * measured.tokens_per_step
     rows: dict[str, tuple[object, object]] = {
         "tokens per step (= mean acceptance length)": (
@@ -79,7 +126,7 @@ def _numbers(report: Report) -> list[list[str]]:
             "speedup": (baseline.speedup, predicted and predicted.speedup),
         }
     rows["accepted / drafted"] = (measured.draft_acceptance_rate, None)
-    if report.plan.grows:
+    if plan.grows:
         steps = predicted.steps if predicted else None
         nodes = 1 + measured.num_drafted / measured.num_steps
         passes = measured.num_draft_passes / measured.num_steps
@@ -104,8 +151,9 @@ def _differences(report: Report) -> str:
 
     The context differs if it was outside the texts from their prompts to their ends.
     """
-    origin = report.plan.made_from
-    if origin is None or report.plan.predicted is None:
+    plan, together = report.carried_out, report.together
+    origin = plan.made_from
+    if origin is None or plan.predicted is None:
         return ""
     then, now, given = origin.machine, report.machine, origin.costs_from
     pairs = [
@@ -115,6 +163,10 @@ def _differences(report: Report) -> str:
     ]
     if given is None and (then.device, now.device) == ("cpu", "cpu"):
         pairs.append((counted(then.num_threads, "thread"), counted(now.num_threads, "thread")))
+    at_a_time = together.batch_size if together else 1
+    if origin.batch_size != at_a_time:
+        then_many, now_many = (counted(n, "request") for n in (origin.batch_size, at_a_time))
+        pairs.append((f"{then_many} at a time", f"{now_many} at a time"))
     first = min(each.num_prompt_tokens for each in report.continuations)
     last = max(each.num_prompt_tokens + len(each.tokens) for each in report.continuations)
     if not first <= origin.context <= last:
@@ -128,7 +180,7 @@ def _differences(report: Report) -> str:
 
 def _pace(report: Report) -> str:
     """A warning where steps took quite another time than was predicted."""
-    predicted, measured, baseline = report.plan.predicted, report.measured, report.baseline
+    predicted, measured, baseline = report.carried_out.predicted, report.measured, report.baseline
     if predicted is None:
         return ""
     ratio = measured.ms_per_token * measured.tokens_per_step / predicted.step_ms.value

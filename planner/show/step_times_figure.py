@@ -39,7 +39,8 @@ def draw_step_times(axes: Axes, report: Report) -> None:
     for bar, low, high, share in zip(bars, edges, edges[1:], shares, strict=False):
         tip([bar], f"{low:.3g} to {high:.3g} ms: {percent(share)} of the steps")
     top, mean = 1.45 * float(shares.max()), float(times.mean())
-    predicted = report.plan.predicted.step_ms if report.plan.predicted else None
+    promise = report.carried_out.predicted
+    predicted = promise.step_ms if promise else None
     ends = [first, last, mean]
     if predicted is not None:
         ends += [predicted.low, predicted.high]

@@ -1,86 +1,110 @@
-"""Times of requests that decode together, read off those of one request with as many rows."""
+"""Requests that decode together, whose steps are timed as one: real passes over all their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-import numpy as np
+from planner.documents.document import PlannerError
+from planner.documents.sampling import Sampling
+from planner.policies import Policy
+from planner.verifiers import Verifier
+from runtime.language_model import LanguageModel, PassInput, PassOutput, answers
+from runtime.passes import together
+from runtime.randomness import Source
+from runtime.session import Score, Session, StepRecord
 
-from planner.documents.times import Costs, Curve
+from .cost_grid import CostGrid
 
-QUARTILES = ("low_ms", "median_ms", "high_ms")
+LEAST_NODES = 2
+"""The largest tree of each request, where most of them decode together: with less nothing is
+drafted."""
 
 
-def at_batch(costs: Costs, batch_size: int) -> Costs:
-    """The costs of a step that `batch_size` requests take together; `costs` itself for 1.
+class Rows:
+    """Texts alike, one for each request, that take their steps together.
 
-    A pass over n nodes of each stands for one over batch_size × n nodes of one request, so that
-    reading every request's own cache is left out; all that lies between passes, which this runtime
-    does request by request, is taken so many times.  Of policies whose trees grow nothing is said.
-
-    costs       at batch size 1
-    batch_size  one of `batch_sizes(costs.draft.counts, costs.verify.counts)`
+    models      target and draft; without a draft the first decodes alone
+    text        token ids that stand in every cache
+    batch_size  texts: with one its steps are an ordinary session's
     """
-    if batch_size == 1:
-        return costs
-    verify, draft = costs.verify, costs.draft
-    many = verify.counts.index(batch_size), draft.counts.index(batch_size)
-    later = _values(draft)[:, [many[1]]]  # the first pass does all of that, and reads more
-    first = np.maximum(_values(costs.draft_root) + later - _values(draft)[:, [0]], later)
-    alone = {
-        "target_step": (costs.target_step, verify, many[0]),
-        "draft_step": (costs.draft_step, draft, many[1]),
-    }
-    return costs.model_copy(
-        update={
-            "batch_size": batch_size,
-            "by_rows": True,
-            "verify": _every(verify, batch_size),
-            "draft_root": _curve(costs.draft_root, first),
-            "draft": _every(draft, batch_size),
-            "overhead": {
-                name: _curve(each, batch_size * _values(each))
-                for name, each in costs.overhead.items()
-            },
-            "growing": None,
-            "chains": None,
-            "scored": {},
-            **{
-                name: _curve(step, _values(passes)[:, [place]] + batch_size * _beside(step, passes))
-                for name, (step, passes, place) in alone.items()
-            },
-        }
-    )
+
+    def __init__(
+        self,
+        models: tuple[LanguageModel, LanguageModel | None],
+        text: Sequence[int],
+        batch_size: int,
+        *,
+        verifier: Verifier,
+        sampling: Sampling,
+        rng: Source,
+    ) -> None:
+        self._sessions = [
+            Session(*models, verifier=verifier, sampling=sampling, rng=rng)
+            for _ in range(batch_size)
+        ]
+        self._num_tokens = len(text)
+        for session in self._sessions:
+            session.prefill(list(text))
+
+    def use(self, verifier: Verifier, score: Score | None = None) -> None:
+        """Sample and verify with `verifier`, by a head's word where there is one."""
+        for session in self._sessions:
+            session.score = score
+            session.use(verifier)
+
+    def step(self, policy: Callable[[], Policy]) -> StepRecord:
+        """One round of all texts, which are then what they were before.
+
+        policy  makes the policy of one text
+
+        Of several texts the record is the first's, but for the times, which are those of all: a
+        draft pass goes up to the start of the next one, the target's up to its distributions.
+        """
+        first, *others = self._sessions
+        record = self._shared(policy) if others else first.step(policy())
+        for session in self._sessions:
+            session.rewind(self._num_tokens)
+        return record
+
+    def _shared(self, policy: Callable[[], Policy]) -> StepRecord:
+        first, starts = self._sessions[0], list[float]()
+
+        def answer(inputs: Sequence[PassInput]) -> list[PassOutput]:
+            starts.append(first.now())
+            return answers(inputs)
+
+        start = first.now()
+        steps = [session.stepping(policy()) for session in self._sessions]
+        records = []
+        for record in together(steps, last=first.target, answer=answer):
+            if isinstance(record, PlannerError):
+                raise record
+            records.append(record)
+        end = first.now()
+        accept_ms = sum(record.accept_ms for record in records)
+        return replace(
+            records[0],
+            draft_ms=tuple(1e3 * (after - before) for before, after in pairwise(starts)),
+            grow_ms=1e3 * (starts[0] - start),
+            verify_ms=1e3 * (end - starts[-1]) - accept_ms,
+            accept_ms=accept_ms,
+            total_ms=1e3 * (end - start),
+        )
 
 
-def batch_sizes(widths: Sequence[int], num_nodes: Sequence[int]) -> list[int]:
-    """Batch sizes whose first draft pass was timed, and a tree of two nodes for each request.
+def grid_at(batch_size: int, max_nodes: int, vocab_size: int) -> CostGrid:
+    """The sizes that are timed where so many requests decode together: passes have no more rows
+    than `max_nodes`, the largest tree of one request.
 
-    widths     of draft passes that are timed, as in `CostGrid`
-    num_nodes  of trees that are timed
+    Raises PlannerError where nothing but the roots would be left.
     """
-    return [size for size in widths if size in num_nodes and 2 * size in num_nodes]
-
-
-def _beside(step: Curve, passes: Curve) -> np.ndarray:
-    """Milliseconds of a lone step beside its pass: float64 [3, 1], never below zero."""
-    beside: np.ndarray = _values(step)[:, :1] - _values(passes)[:, :1]
-    return np.maximum(beside, 0)
-
-
-def _every(curve: Curve, batch_size: int) -> Curve:
-    """The times at multiples of the batch size, by what each request has of them."""
-    kept = [place for place, count in enumerate(curve.counts) if count % batch_size == 0]
-    counts = [curve.counts[place] // batch_size for place in kept]
-    return _curve(curve.model_copy(update={"counts": counts}), _values(curve)[:, kept])
-
-
-def _values(curve: Curve) -> np.ndarray:
-    """float64 [3, counts]: `QUARTILES`."""
-    return np.array([getattr(curve, name) for name in QUARTILES])
-
-
-def _curve(like: Curve, values: np.ndarray) -> Curve:
-    """A curve at the counts of `like`; quartiles are put back into order, which sums may change."""
-    ordered = np.sort(values, axis=0).round(5).tolist()
-    return like.model_copy(update=dict(zip(QUARTILES, ordered, strict=True)))
+    share = max_nodes // batch_size
+    if share < LEAST_NODES:
+        raise PlannerError(
+            f"batch_size: got {batch_size}, expected at most {max_nodes // LEAST_NODES}: with "
+            f"max_nodes = {max_nodes}, passes over so many rows in all are timed, and a tree of "
+            f"{LEAST_NODES} nodes is each request's least; name a larger max_nodes"
+        )
+    return replace(CostGrid.up_to(share, vocab_size), batch_size=batch_size)

@@ -50,12 +50,14 @@ class CostGrid:
     num_candidates  drawn below every expanded node where draft passes of growing trees are timed;
                     no node of a tree that is timed has more children
     verifiers       whose acceptance walks are timed, the first one's at every size
+    batch_size      requests that decode together: sizes and widths are those of each
     """
 
     num_nodes: tuple[int, ...]
     widths: tuple[int, ...]
     num_candidates: int
     verifiers: tuple[str, ...] = TIMED_VERIFIERS
+    batch_size: int = 1
 
     @classmethod
     def up_to(

@@ -1,9 +1,9 @@
 """Costs of verification, drafting and bookkeeping: real steps of the runtime, timed.
 
-Every time comes from `runtime.Session.step` itself at a fixed context length, so that the curve
-describes what will run.  One sweep runs every tree, small ones a few times, in an order of its own;
-sweeps are repeated in rounds, so that a slow spell of the machine meets all trees alike, and
-brought to one pace.
+Every time comes from the runtime's own steps, of one text or of several together, at a fixed
+context length, so that the curve describes what will run.  One sweep runs every tree, small ones a
+few times, in an order of its own; sweeps are repeated in rounds, so that a slow spell of the
+machine meets all trees alike, and brought to one pace.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs, Curve, GrowingTimes
 from planner.documents.tree import Tree
-from planner.policies import Policy
 from planner.policies.fixed import FixedTree
 from planner.verifiers import VERIFIERS
 from runtime.pair import Pair
 from runtime.randomness import seeded_source
-from runtime.session import Score, Session, StepRecord
+from runtime.session import Score, StepRecord
 
 from ..journal import Piece
+from .batches import Rows
 from .cost_grid import CHAINS, TREES, CostGrid, Growing, ShownTree, bush, growing_kinds
 from .pace import at_one_pace, curve
 
@@ -67,11 +67,9 @@ class CostSweeps:
         self._first, *self._others = grid.verifiers
         verifier, rng = VERIFIERS[self._first], seeded_source(seed, pair.target.device)
         self._pair, self._draft = (
-            Session(target, draft, verifier=verifier, sampling=sampling, rng=rng)
-            for target, draft in ((pair.target, pair.draft), (pair.draft, None))
+            Rows(models, text, grid.batch_size, verifier=verifier, sampling=sampling, rng=rng)
+            for models in ((pair.target, pair.draft), (pair.draft, None))
         )
-        for session in (self._pair, self._draft):
-            session.prefill(list(text))
         self._order = np.random.default_rng(seed)
         self._kinds = growing_kinds(grid, heads or {})
         self._repeated = "verify", f"overhead/{self._first}"
@@ -83,7 +81,7 @@ class CostSweeps:
         start = perf_counter()
         self.sweep()
         while 1e3 * (perf_counter() - start) < WARM_UP_MS:
-            self._run(self._pair, FixedTree(LONE_ROOT))
+            self._pair.step(partial(FixedTree, LONE_ROOT))
 
     def sweep(self) -> Piece:
         """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
@@ -115,7 +113,7 @@ class CostSweeps:
             return GrowingTimes(draft_root=draft_root, draft=draft, overhead=overhead)
 
         return Costs(
-            batch_size=1,
+            batch_size=self._grid.batch_size,
             context=self.context,
             pace=[round(float(slow), 4) for slow in pace],
             verify=of("verify"),
@@ -159,19 +157,20 @@ class CostSweeps:
 
     def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
         tree = self._grid.tree(self._grid.num_nodes[place], self._first)
-        step = self._run(self._pair, FixedTree(tree))
+        step = self._pair.step(partial(FixedTree, tree))
         times["verify"][again, place] = step.verify_ms
         times[f"overhead/{self._first}"][again, place] = _overhead_ms(step)
         roots["draft_root"] += step.draft_ms[:1]
 
     def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
         width = self._grid.widths[place]
-        step = self._run(self._pair, FixedTree(bush(width, width)))
+        step = self._pair.step(partial(FixedTree, bush(width, width)))
         times["draft"][place] = np.mean(step.draft_ms[1:])
 
     def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
         width, num_candidates = self._grid.widths[place], self._grid.num_candidates
-        step = self._run(self._pair, ShownTree(bush(width, num_candidates), num_candidates))
+        tree = bush(width, num_candidates)
+        step = self._pair.step(partial(ShownTree, tree, num_candidates))
         passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
         times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
         roots[f"{TREES}/draft_root"] += step.draft_ms[:1]
@@ -179,28 +178,24 @@ class CostSweeps:
     def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
         tree = self._grid.tree(self._grid.few_nodes[place], verifier)
         self._pair.use(VERIFIERS[verifier])
-        times[f"overhead/{verifier}"][place] = _overhead_ms(self._run(self._pair, FixedTree(tree)))
+        step = self._pair.step(partial(FixedTree, tree))
+        times[f"overhead/{verifier}"][place] = _overhead_ms(step)
         self._pair.use(VERIFIERS[self._first])
 
     def _time_grown(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
-        self._pair.score = kind.score
-        step = self._run(self._pair, kind.policy(kind.sizes[place]))
-        self._pair.score = None
+        self._pair.use(VERIFIERS[self._first], kind.score)
+        step = self._pair.step(partial(kind.policy, kind.sizes[place]))
+        self._pair.use(VERIFIERS[self._first])
         times[f"{name}/overhead"][place] = _overhead_ms(step)
         roots[f"{name}/draft_root"] += step.draft_ms[:1]
         if name != TREES and kind.sizes[place] == kind.sizes[-1]:
             times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
 
-    def _time_alone(self, name: str, session: Session, times: Piece, roots: Roots) -> None:
-        """The session's first model alone: float64 [`NUM_ALONE`]."""
-        alone = FixedTree(LONE_ROOT)
-        steps = [self._run(session, alone).total_ms for _ in range(1 + NUM_ALONE)]
+    def _time_alone(self, name: str, rows: Rows, times: Piece, roots: Roots) -> None:
+        """The rows' first model alone: float64 [`NUM_ALONE`]."""
+        alone = partial(FixedTree, LONE_ROOT)
+        steps = [rows.step(alone).total_ms for _ in range(1 + NUM_ALONE)]
         times[name] = np.array(steps[1:])
-
-    def _run(self, session: Session, policy: Policy) -> StepRecord:
-        step = session.step(policy)
-        session.rewind(self.context)
-        return step
 
 
 class CostRounds:

@@ -86,9 +86,11 @@ def alone(decoder: Decoder, asked: Asked):
     )  # fmt: skip
 
 
-def run_together(decoder: Decoder, mix: Sequence[Asked], max_rows: int) -> list:
+def run_together(
+    decoder: Decoder, mix: Sequence[Asked], max_rows: int, prefill_tokens: int | None = None
+) -> list:
     """Requests, each over."""
-    scheduler = Scheduler(decoder, max_rows=max_rows)
+    scheduler = Scheduler(decoder, max_rows=max_rows, prefill_tokens=prefill_tokens)
     requests: dict[int, object] = {}
     step, left = 0, True
     while left or step <= max(asked.submitted for asked in mix):

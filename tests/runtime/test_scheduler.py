@@ -176,6 +176,11 @@ def test_wrong_input_is_said_in_one_line(settings, fault):
     assert "\n" not in str(caught.value)
 
 
+def test_a_step_reads_something_of_a_prompt():
+    with pytest.raises(PlannerError, match="prefill_tokens: got 0, expected an integer >= 1"):
+        Scheduler(decoder_of("tree"), prefill_tokens=0)
+
+
 def test_a_decoder_that_follows_the_machine_is_refused():
     decoder = replace(decoder_of("tree"), loop=object())
     with pytest.raises(PlannerError, match="got one that follows the machine"):
