@@ -31,6 +31,7 @@ from .randomness import checked_seed, seeded_source
 from .reports import Run, report_of
 from .scheduler import Scheduler
 from .session import Score, Session
+from .step_trees import StepTrees
 from .writer import Wanted, Writer
 
 WARM_UP_TOKENS = 8
@@ -296,7 +297,8 @@ def decode_prompts(
               before or right after (in turns), so that what disturbs the machine disturbs both
     follow, temperature  see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
-    to_text   the tokenizer's decoding, to put readable text into the report and find stop strings
+    to_text   the tokenizer's decoding, to put readable text and a few steps' trees into the report,
+              and find stop strings
 
     Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
@@ -312,6 +314,7 @@ def decode_prompts(
             checked.append(decoder._checked(prompts[index], limit))
     ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
     runs: list[list[Run]] = [[] for _ in decoders]
+    trees = None if to_text is None else StepTrees(to_text)
     for each in decoders:
         few = min(WARM_UP_TOKENS, max_new_tokens)
         list(each.writer(Wanted(checked[0], few, ending, seed)).steps())
@@ -319,7 +322,9 @@ def decode_prompts(
         wanted = Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
         for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
             writer = decoders[which].writer(wanted)
-            list(writer.steps())
+            for _ in writer.steps():
+                if trees is not None and which == 0:
+                    trees.see(index, writer)
             runs[which].append(writer.run)
         if progress is not None:
             progress(index + 1, len(checked))
@@ -331,7 +336,8 @@ def decode_prompts(
         baseline=runs[1] if baseline else None,
         to_text=to_text,
     )
-    return decoder._with_changes(report)
+    kept = [] if trees is None else trees.kept
+    return decoder._with_changes(report).model_copy(update={"trees": kept or None})
 
 
 def prompt_seed(seed: int, index: int) -> int:

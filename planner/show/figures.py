@@ -25,6 +25,7 @@ from .profile_drawing import draw_rejected, draw_times
 from .promises_figure import promises_figure
 from .speed_figure import Outcome, draw_speed
 from .step_times_figure import draw_step_times
+from .step_trees_figure import draw_step_tree, tree_height
 from .tree_figure import draw_tree, tree_figure
 from .words import drafting_words, percent
 
@@ -140,20 +141,26 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
 
 
 def report_figure(report: Report) -> Figure:
-    """Predicted against measured, beside what the plan was chosen from, and how long steps took;
-    where decoding followed the machine and the text, which settings it took instead, and what it
-    believed."""
+    """Predicted against measured, beside what the plan was chosen from, how long steps took, and a
+    few of their trees; where decoding followed the machine and the text, which settings it took
+    instead, and what it believed."""
     if report.followed is not None:
         return followed_figure(report)
     if report.plan.predicted is None:
         return reports_figure({report.target.name: report})
-    rows = 2 if report.ms_by_step else 1
-    figure = Figure(figsize=(11, 2.2 + 1.4 * rows), layout="constrained")
-    grid = figure.add_gridspec(rows, 2, width_ratios=(1.2, 1))
+    rows, trees = 2 if report.ms_by_step else 1, report.trees or ()
+    heights = [2.2 + 1.4 * rows, *([max(map(tree_height, trees))] if trees else [])]
+    figure = Figure(figsize=(11, sum(heights)), layout="constrained")
+    above, *below = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    grid = above.subgridspec(rows, 2, width_ratios=(1.2, 1))
     draw_speed(figure.add_subplot(grid[:, 0]), report.plan, measured=speeds(report))
     draw_outcome(figure.add_subplot(grid[0, 1]), report)
     if report.ms_by_step:
         draw_step_times(figure.add_subplot(grid[1, 1]), report)
+    for place, tree in zip(
+        below[0].subgridspec(1, len(trees)) if below else (), trees, strict=True
+    ):
+        draw_step_tree(figure.add_subplot(place), tree)
     return plain(figure)
 
 
