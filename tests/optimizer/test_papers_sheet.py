@@ -123,7 +123,7 @@ def test_what_is_not_drawn_is_named_in_a_line(monkeypatch, tmp_path):
     monkeypatch.setattr(papers, "ROWS", some)
     png = tmp_path / "papers.png"
     result = CliRunner().invoke(main, ["reproduce", "--num-pairs", "100", "--png", str(png)])
-    assert f"wrote {png}; left out, without numbers to draw: SpecHub 2, 7\n" in result.output
+    assert f"wrote {png}; left out, without numbers of their own: SpecHub 2, 7\n" in result.output
     assert png.read_bytes().startswith(b"\x89PNG")
     drawn = [(row, row.result(Ground())) for row in some[1:2]]
     assert left_out(drawn) == ""

@@ -108,7 +108,9 @@ def _figure_4(ground: Ground) -> RowResult:
     }
     whole = sum(parts.values())
     numbers = [
-        RowNumber(name, 100 * ms / whole, 2.0 if name == "deciding" else None, unit="%")
+        RowNumber(
+            name, 100 * ms / whole, 2.0 if name == "deciding" else None, unit="%", spot=Spot(name)
+        )
         for name, ms in parts.items()
     ]
     source = f"profile, times of a tree of {size} nodes"
@@ -218,7 +220,20 @@ def _figure_5(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.samplings:
         contest = _contest(ground, sampling)
-        shares = np.cumsum(contest.played[THRESHOLD].sizes)
+        own = contest.played[THRESHOLD].sizes
+        numbers += [
+            RowNumber(
+                "share of the trees",
+                share,
+                None,
+                f"{sampling}, {size} nodes",
+                False,
+                spot=Spot("by a threshold", size, str(sampling)),
+            )
+            for size, share in enumerate(own)
+            if size > 0
+        ]
+        shares = np.cumsum(own)
         sizes = [int(np.argmax(shares >= share)) for share in (0.1, 0.5, 0.9)]
         names = ("a tenth of the trees have at most", "half", "nine tenths")
         numbers += [
@@ -253,7 +268,8 @@ def _random_trees(_: Ground) -> RowResult:
         before, behind = (num_blocks(parents, order) for order in _orders(parents))
         gains.append(before / behind)
         beside = 5.9 if size == 2048 else None
-        numbers.append(RowNumber("fewer blocks by", gains[-1], beside, f"{size} nodes"))
+        spot = Spot("depth first", size)
+        numbers.append(RowNumber("fewer blocks by", gains[-1], beside, f"{size} nodes", spot=spot))
     note = "printed: at most; how fast the kernel is needs a GPU (make gpu)"
     return RowResult.of("random trees", numbers, min(gains) > 1, note)
 
@@ -273,10 +289,11 @@ ROWS = (
     PaperRow(PAPER, "Figure 3", "how a tree is grown", DRAWING),
     PaperRow(
         PAPER, "Figure 4", "deciding on a tree takes less than 2 % of a step", PROFILE, _figure_4,
+        picture=Bars("% of a step"),
     ),
     PaperRow(
         PAPER, "Figure 5", "trees by a threshold differ in size from step to step", TREES,
-        _figure_5,
+        _figure_5, picture=Lines("nodes", "share of the trees"),
     ),
     PaperRow(
         PAPER, "Figure 6", "two orders of a tree's nodes", "a drawing; Figure 9 has the numbers",
@@ -289,7 +306,7 @@ ROWS = (
     PaperRow(
         PAPER, "Figure 8",
         "depth first the masks of random trees have up to 5.9 times fewer blocks",
-        compute=_random_trees,
+        compute=_random_trees, picture=Lines("nodes", "fewer blocks by", "log"),
     ),
     PaperRow(
         PAPER, "Figure 9", "depth first the masks of drafted trees have fewer blocks",

@@ -70,7 +70,7 @@ def left_out(found: Sequence[Outcome]) -> str:
         f"{paper} " + ", ".join(row.name.removeprefix("Figure ") for row in rows)
         for paper, rows in groupby(missing, key=_short)
     ]
-    return f"left out, without numbers to draw: {'; '.join(papers)}" if papers else ""
+    return f"left out, without numbers of their own: {'; '.join(papers)}" if papers else ""
 
 
 def placed(result: RowResult | str) -> list[Placed]:
