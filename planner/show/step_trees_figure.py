@@ -26,6 +26,7 @@ def step_trees_figure(trees: Sequence[StepTree]) -> Figure:
     """The pictures of `draw_step_tree` below one another, as a page has room for them."""
     heights = [tree_height(each) for each in trees]
     figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.1)  # so that a tree stands by its own text
     every = figure.subplots(len(trees), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axes, tree in zip(every, trees, strict=True):
         draw_step_tree(axes, tree)
