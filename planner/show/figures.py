@@ -151,16 +151,15 @@ def report_figure(report: Report) -> Figure:
     rows, trees = 2 if report.ms_by_step else 1, report.trees or ()
     heights = [2.2 + 1.4 * rows, *([max(map(tree_height, trees))] if trees else [])]
     figure = Figure(figsize=(11, sum(heights)), layout="constrained")
-    above, *below = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    grid = above.subgridspec(rows, 2, width_ratios=(1.2, 1))
+    whole = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    grid = whole[0].subgridspec(rows, 2, width_ratios=(1.2, 1))
     draw_speed(figure.add_subplot(grid[:, 0]), report.plan, measured=speeds(report))
     draw_outcome(figure.add_subplot(grid[0, 1]), report)
     if report.ms_by_step:
         draw_step_times(figure.add_subplot(grid[1, 1]), report)
-    for place, tree in zip(
-        below[0].subgridspec(1, len(trees)) if below else (), trees, strict=True
-    ):
-        draw_step_tree(figure.add_subplot(place), tree)
+    for place, tree in enumerate(trees):
+        below = whole[1].subgridspec(1, len(trees))
+        draw_step_tree(figure.add_subplot(below[place]), tree)
     return plain(figure)
 
 

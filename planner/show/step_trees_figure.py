@@ -25,8 +25,8 @@ LEAF = 0.26
 def step_trees_figure(trees: Sequence[StepTree]) -> Figure:
     """The pictures of `draw_step_tree` below one another, as a page has room for them."""
     heights = [tree_height(each) for each in trees]
-    figure = Figure(figsize=(PAGE_WIDTH, sum(heights)), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.1)  # so that a tree stands by its own text
+    figure = Figure(figsize=(PAGE_WIDTH, sum(heights)))
+    figure.set_layout_engine("constrained", h_pad=0.1)  # a tree stands by its own text
     every = figure.subplots(len(trees), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axes, tree in zip(every, trees, strict=True):
         draw_step_tree(axes, tree)
@@ -93,4 +93,4 @@ def readable(token: str) -> str:
 
 def _inches(axes: Axes) -> float:
     """The width of the axes."""
-    return float(axes.get_position().width * axes.figure.get_figwidth())
+    return float(axes.bbox.width / axes.figure.dpi)

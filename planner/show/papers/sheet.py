@@ -40,8 +40,8 @@ def sheet(found: Sequence[Outcome]) -> Figure:
     if not panels:
         raise PlannerError("rows: got none that can be drawn, expected a profile; name one")
     down = -(-len(panels) // ACROSS)
-    figure = Figure(figsize=(3 * ACROSS, 0.4 + 2.3 * down), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.07)
+    figure = Figure(figsize=(3 * ACROSS, 0.4 + 2.3 * down))
+    figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.07)
     every = figure.subplots(down, ACROSS, squeeze=False).ravel()
     for axes, (row, numbers) in zip(every, panels, strict=False):
         under = numbers[0][0].under if numbers else ""
