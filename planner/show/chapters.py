@@ -109,7 +109,8 @@ def report_chapter(given: Given, story: Story) -> str:
     run, numbers, *others = show_report(report)
     content += [_without_models(run), part(numbers), *_tables_folded(others)]
     if report.followed is not None:
-        drawn = inline_svg(followed_figure(report), f"settings of {given.path}")
+        alone = report.model_copy(update={"trees": None})  # they stand above
+        drawn = inline_svg(followed_figure(alone), f"settings of {given.path}")
         content.append(folded("Step by step", [picture(drawn, "")]))
     return section(f"What was measured: {given.path.name}", content)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from ..documents.document import PlannerError, write_atomically
 from ..documents.estimate import Estimate
@@ -148,19 +149,29 @@ def report_figure(report: Report) -> Figure:
         return followed_figure(report)
     if report.plan.predicted is None:
         return reports_figure({report.target.name: report})
-    rows, trees = 2 if report.ms_by_step else 1, report.trees or ()
-    heights = [2.2 + 1.4 * rows, *([max(map(tree_height, trees))] if trees else [])]
-    figure = Figure(figsize=(11, sum(heights)), layout="constrained")
-    whole = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    grid = whole[0].subgridspec(rows, 2, width_ratios=(1.2, 1))
-    draw_speed(figure.add_subplot(grid[:, 0]), report.plan, measured=speeds(report))
-    draw_outcome(figure.add_subplot(grid[0, 1]), report)
+    rows = 2 if report.ms_by_step else 1
+    figure, above = _above_trees(2.2 + 1.4 * rows, report)
+    grid = above.add_gridspec(rows, 2, width_ratios=(1.2, 1))
+    draw_speed(above.add_subplot(grid[:, 0]), report.plan, measured=speeds(report))
+    draw_outcome(above.add_subplot(grid[0, 1]), report)
     if report.ms_by_step:
-        draw_step_times(figure.add_subplot(grid[1, 1]), report)
-    for place, tree in enumerate(trees):
-        below = whole[1].subgridspec(1, len(trees))
-        draw_step_tree(figure.add_subplot(below[place]), tree)
+        draw_step_times(above.add_subplot(grid[1, 1]), report)
     return plain(figure)
+
+
+def _above_trees(height: float, report: Report) -> tuple[Figure, Figure | SubFigure]:
+    """A figure at the bottom of which the report's trees are drawn, if it has some, and the part of
+    it above them, `height` inches high."""
+    trees = report.trees
+    if not trees:
+        figure = Figure(figsize=(11, height), layout="constrained")
+        return figure, figure
+    heights = height, max(map(tree_height, trees))
+    figure = Figure(figsize=(11, sum(heights)), layout="constrained")
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, tree in zip(below.subplots(1, len(trees), squeeze=False)[0], trees, strict=True):
+        draw_step_tree(axes, tree)
+    return figure, above
 
 
 def outcome_figure(report: Report) -> Figure:
@@ -171,12 +182,12 @@ def outcome_figure(report: Report) -> Figure:
 
 
 def followed_figure(report: Report) -> Figure:
-    """The promises; the setting of every step, and what was believed behind it."""
+    """The promises; the setting of every step, what was believed behind it, and a few trees."""
     steps = [each.followed for each in report.continuations if each.followed]
-    names = [each.words for each in report.plan.settings]
-    figure = Figure(figsize=(10, 4.6 + 0.2 * len(names)), layout="constrained")
+    names = [textwrap.fill(each.words, 34) for each in report.plan.settings]
+    figure, above = _above_trees(4.6 + 0.25 * len(names), report)
     rows: list[Any] = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
-    drawn = figure.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
+    drawn = above.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
     _kept_promises(drawn["tokens"], drawn["speed"], {report.target.name: report})
     drawn["speed"].set_yticks([])
     taken = [setting for each in steps for setting in each.settings]
