@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: help setup demo test lint types unit soak engines docs record notebooks train gpu clean
+.PHONY: help setup demo test lint types unit soak engines docs record train gpu clean
 
 help:
 	@echo "make setup   the virtual environment that the others run in"
@@ -11,9 +11,8 @@ help:
 	@echo "make test    set up, lint, type-check and run every test"
 	@echo "make soak    statistical tests with many samples (minutes)"
 	@echo "make engines ask the engines' own parsers to read every export; LLAMA=FOLDER has llama-server"
-	@echo "make notebooks   run the notebooks again, and keep what they show"
-	@echo "make docs    build the documentation into build/site, every link checked"
-	@echo "make record  make demo, and show its run in the README and the notebook"
+	@echo "make docs    build the documentation into build/site: notebooks executed, every link checked"
+	@echo "make record  make demo, and show its run in the README, the pages and the notebooks"
 	@echo "make train   train the embedded pair again (about an hour)"
 	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton;"
 	@echo "             OUT=FOLDER takes the results"
@@ -59,13 +58,9 @@ engines: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet --site-dir build/site
 
-# The run that the README shows: its documents, its picture, its outputs, the notebook.
+# The run that the README shows: its documents, from which the notebooks are, its picture, its outputs.
 record: demo
 	$(RUN) .ci/readme.py --write demo
-	$(MAKE) notebooks
-
-notebooks: setup
-	$(VENV)/bin/jupyter-execute --inplace notebooks/*.ipynb
 
 train: setup
 	$(RUN) -m runtime.embedded.training.train

@@ -32,6 +32,7 @@ from .randomness import checked_seed, seeded_source
 from .reports import Run, report_of
 from .scheduler import Scheduler
 from .session import Score, Session
+from .step_trees import StepTrees
 from .writer import Wanted, Writer
 
 NO_DRAFT = TreeDrafting(parents=[-1])
@@ -302,7 +303,8 @@ def decode_prompts(
               the other.  Plan and baseline then take turns by the step
     follow, temperature  see `Decoder.from_plan`
     progress  called with (prompts done, prompts in all)
-    to_text   the tokenizer's decoding, to put readable text into the report and find stop strings
+    to_text   the tokenizer's decoding, to put readable text and a few steps' trees into the report,
+              and find stop strings
 
     Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
@@ -321,8 +323,10 @@ def decode_prompts(
         Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
         for index, ids in enumerate(checked)
     ]
+    trees = StepTrees(to_text) if to_text is not None and batch_size is None else None
     if batch_size is None:
-        runs, together = one_by_one(decoders, wanted, progress), None
+        see = None if trees is None else trees.see
+        runs, together = one_by_one(decoders, wanted, progress, see), None
     else:
         runs, together = by_batches(decoders, wanted, batch_size, progress)
     report = report_of(
@@ -333,7 +337,9 @@ def decode_prompts(
         baseline=runs[1] if baseline else None,
         to_text=to_text,
     )
-    return decoder._with_changes(report.model_copy(update={"together": together}))
+    kept = [] if trees is None else trees.kept
+    more = {"together": together, "trees": kept or None}
+    return decoder._with_changes(report.model_copy(update=more))
 
 
 def prompt_seed(seed: int, index: int) -> int:

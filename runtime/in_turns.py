@@ -12,7 +12,7 @@ from planner.plans.report import Together
 
 from .reports import Run
 from .scheduler import Scheduler
-from .writer import Wanted
+from .writer import Wanted, Writer
 
 if TYPE_CHECKING:
     from .decode import Decoder
@@ -23,16 +23,24 @@ Told = Callable[[int, int], None] | None
 
 
 def one_by_one(
-    decoders: Sequence[Decoder], wanted: Sequence[Wanted], progress: Told
+    decoders: Sequence[Decoder],
+    wanted: Sequence[Wanted],
+    progress: Told,
+    see: Callable[[int, Writer], None] | None = None,
 ) -> list[list[Run]]:
-    """The runs of each decoder, which take turns by the prompt."""
+    """The runs of each decoder, which take turns by the prompt.
+
+    see  is shown the first decoder's writer after each of its steps, and the text's number
+    """
     runs: list[list[Run]] = [[] for _ in decoders]
     for each in decoders:
         list(each.writer(_few(wanted[0])).steps())
     for index, text in enumerate(wanted):
         for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
             writer = decoders[which].writer(text)
-            list(writer.steps())
+            for _ in writer.steps():
+                if see is not None and which == 0:
+                    see(index, writer)
             runs[which].append(writer.run)
         if progress is not None:
             progress(index + 1, len(wanted))

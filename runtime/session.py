@@ -94,6 +94,7 @@ class Session:
         self.draft = draft
         self.rng = rng
         self.tokens: list[int] = []
+        self.tree: DraftTree | None = None  # the last step's, until the next one drafts
         self.max_positions = min(m.max_positions for m in (target, draft) if m is not None)
         self._sampling, self._draft_sampling = sampling, sampling.of_draft
         self._target_cache = target.new_cache(capacity)
@@ -215,7 +216,7 @@ class Session:
 
     def _drafted(self, policy: Policy, max_depth: int) -> Asking[tuple[DraftTree, list[float]]]:
         """The tree that the policy asks for, and the milliseconds of each draft pass."""
-        tree = DraftTree(self.tokens[-1], self._room)
+        tree = self.tree = DraftTree(self.tokens[-1], self._room)
         times: list[float] = []
         policy.start(max_depth)
         while requests := policy.grow():

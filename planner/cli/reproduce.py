@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, example
+from .options import FILE, example, say, writable
 
 
 @click.command(epilog=example("planner reproduce profile.json"))
@@ -15,14 +15,19 @@ from .options import FILE, example
     "--num-pairs", type=click.IntRange(100), default=10_000, show_default=True,
     help="Random pairs of distributions, of each kind; as many as SpecHub's authors at least.",
 )  # fmt: skip
+@click.option(
+    "--png", type=FILE, callback=writable,
+    help="Draw the papers' figures into this file, too.",
+)  # fmt: skip
 @click.option("--json", "as_data", is_flag=True, help="Print the rows, with all numbers, as JSON.")
-def command(profile: Path | None, num_pairs: int, as_data: bool) -> None:
+def command(profile: Path | None, num_pairs: int, png: Path | None, as_data: bool) -> None:
     """Compute what can be of the tables, figures and theorems of Sequoia, SpecHub, DySpec and
     SpecDec++: what each says, what comes of it here, and the printed numbers in brackets.
 
     Some follow from constants and random pairs; exit code 1 if one of these that is exact does not
     hold.  Others are computed from PROFILE, for your own models, and say whether the same is so
-    there: `yes` or `no`.  The rest say what they need.
+    there: `yes` or `no`.  The rest say what they need.  With --png those that are figures are drawn
+    on one sheet, from the same numbers.
     """
     from ..documents.profile import Profile
     from ..show.papers import ROWS
@@ -32,4 +37,10 @@ def command(profile: Path | None, num_pairs: int, as_data: bool) -> None:
     ground = Ground(None if profile is None else Profile.load(profile), num_pairs)
     found = outcomes(ROWS, ground)
     click.echo(as_json(found) if as_data else as_text(found))
+    if png is not None:
+        from ..show.figures import save_png
+        from ..show.papers.sheet import left_out, sheet
+
+        save_png(sheet(found), png)
+        say("; ".join(filter(None, (f"wrote {png}", left_out(found)))))
     raise SystemExit(0 if agree(found) else 1)

@@ -13,6 +13,7 @@ from ..documents.document import Count, Document, Part
 from ..documents.estimate import Estimate
 from ..documents.origin import Execution, Machine, ModelInfo
 from .plan import NonNegative, Plan
+from .step_tree import StepTree
 
 
 class PhaseTimes(Part):
@@ -151,6 +152,20 @@ class Report(Document):
         default=None, description="absent where one prompt was decoded at a time"
     )
     continuations: list[Continuation] = Field(min_length=1)
+    trees: list[StepTree] | None = Field(
+        default=None, description="of a few steps, spread over the run; absent without a tokenizer"
+    )
+
+    @model_validator(mode="after")
+    def _trees_of_its_own(self) -> Self:
+        for each in self.trees or ():
+            steps = [len(one.tokens_by_step) for one in self.continuations]
+            if each.continuation >= len(steps) or each.step >= steps[each.continuation]:
+                raise ValueError(
+                    f"trees of steps that there were, not of step {each.step} of continuation "
+                    f"{each.continuation}"
+                )
+        return self
 
     @property
     def carried_out(self) -> Plan:

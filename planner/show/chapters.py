@@ -27,6 +27,7 @@ from .profile_drawing import rejected_figure, times_figure
 from .report_text import show_report
 from .speed_figure import speed_figure
 from .step_times_figure import step_times_figure
+from .step_trees_figure import step_trees_figure
 from .story import Given, Story
 from .tables import Named, Shown, Table
 from .tree_figure import tree_figure
@@ -63,6 +64,11 @@ REJECTED = (
 )
 STEP_TIMES = "The time of every step, and their mean beside the predicted one with its interval."
 
+STEP_TREES = (
+    "The trees of a few steps, each below the text that it goes on from, whose last token is "
+    "on the left. A node's area says how likely the draft held its token; red is what was accepted."
+)
+
 
 def plan_chapter(given: Given, story: Story) -> str:
     """The plan, why it is the best, and how to carry it out."""
@@ -97,10 +103,14 @@ def report_chapter(given: Given, story: Story) -> str:
     if report.ms_by_step:
         drawn = inline_svg(step_times_figure(report), f"steps of {given.path}")
         content.append(picture(drawn, STEP_TIMES))
+    if report.trees:
+        drawn = inline_svg(step_trees_figure(report.trees), f"trees of {given.path}")
+        content.append(picture(drawn, STEP_TREES))
     run, numbers, *others = show_report(report)
     content += [_without_models(run), part(numbers), *_tables_folded(others)]
     if report.followed is not None:
-        drawn = inline_svg(followed_figure(report), f"settings of {given.path}")
+        alone = report.model_copy(update={"trees": None})  # they stand above
+        drawn = inline_svg(followed_figure(alone), f"settings of {given.path}")
         content.append(folded("Step by step", [picture(drawn, "")]))
     return section(f"What was measured: {given.path.name}", content)
 

@@ -76,13 +76,15 @@ def named(axes: Axes, names: Sequence[Name], *, size: float = 8.5) -> None:
     to_share = (axes.transData - axes.transAxes).transform
     places = sorted(((*to_share((each.x, each.y)), each) for each in names), key=lambda p: p[1])
     column = max(across for across, *_ in places)
+    behind = {"boxstyle": "square,pad=0", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.75}
     line = 1.25 * size / 72 * axes.figure.dpi / axes.bbox.height
     heights = apart([own for _, own, _ in places], line)
     for (across, own, each), height in zip(places, heights, strict=True):
         away = abs(height - own) > line / 2 or across < column
         axes.annotate(
             each.words, (each.x, each.y), xytext=(column + (0.07 if away else 0.025), height),
-            textcoords="axes fraction", fontsize=size, color=each.colour, va="center", zorder=7,
+            textcoords="axes fraction", fontsize=size, color=each.colour, va="center", zorder=5,
+            bbox=behind,
             arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "relpos": (0, 0.5)}
             if away else None,
         )  # fmt: skip

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from ..documents.document import PlannerError, write_atomically
 from ..documents.estimate import Estimate
@@ -25,6 +26,7 @@ from .profile_drawing import draw_rejected, draw_times
 from .promises_figure import promises_figure
 from .speed_figure import Outcome, draw_speed
 from .step_times_figure import draw_step_times
+from .step_trees_figure import draw_step_tree, tree_height
 from .tree_figure import draw_tree, tree_figure
 from .words import drafting_words, percent
 
@@ -140,21 +142,36 @@ def reports_figure(reports: dict[str, Report]) -> Figure:
 
 
 def report_figure(report: Report) -> Figure:
-    """Predicted against measured, beside what the plan was chosen from, and how long steps took;
-    where decoding followed the machine and the text, which settings it took instead, and what it
-    believed."""
+    """Predicted against measured, beside what the plan was chosen from, how long steps took, and a
+    few of their trees; where decoding followed the machine and the text, which settings it took
+    instead, and what it believed."""
     if report.followed is not None:
         return followed_figure(report)
     if report.carried_out.predicted is None:
         return reports_figure({report.target.name: report})
     rows = 2 if report.ms_by_step else 1
-    figure = Figure(figsize=(11, 2.2 + 1.4 * rows), layout="constrained")
-    grid = figure.add_gridspec(rows, 2, width_ratios=(1.2, 1))
-    draw_speed(figure.add_subplot(grid[:, 0]), report.carried_out, measured=speeds(report))
-    draw_outcome(figure.add_subplot(grid[0, 1]), report)
+    figure, above = _above_trees(2.2 + 1.4 * rows, report)
+    grid = above.add_gridspec(rows, 2, width_ratios=(1.2, 1))
+    draw_speed(above.add_subplot(grid[:, 0]), report.carried_out, measured=speeds(report))
+    draw_outcome(above.add_subplot(grid[0, 1]), report)
     if report.ms_by_step:
-        draw_step_times(figure.add_subplot(grid[1, 1]), report)
+        draw_step_times(above.add_subplot(grid[1, 1]), report)
     return plain(figure)
+
+
+def _above_trees(height: float, report: Report) -> tuple[Figure, Figure | SubFigure]:
+    """A figure at the bottom of which the report's trees are drawn, if it has some, and the part of
+    it above them, `height` inches high."""
+    trees = report.trees
+    if not trees:
+        figure = Figure(figsize=(11, height), layout="constrained")
+        return figure, figure
+    heights = height, max(map(tree_height, trees))
+    figure = Figure(figsize=(11, sum(heights)), layout="constrained")
+    above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, tree in zip(below.subplots(1, len(trees), squeeze=False)[0], trees, strict=True):
+        draw_step_tree(axes, tree)
+    return figure, above
 
 
 def outcome_figure(report: Report) -> Figure:
@@ -165,12 +182,12 @@ def outcome_figure(report: Report) -> Figure:
 
 
 def followed_figure(report: Report) -> Figure:
-    """The promises; the setting of every step, and what was believed behind it."""
+    """The promises; the setting of every step, what was believed behind it, and a few trees."""
     steps = [each.followed for each in report.continuations if each.followed]
-    names = [each.words for each in report.plan.settings]
-    figure = Figure(figsize=(10, 4.6 + 0.2 * len(names)), layout="constrained")
+    names = [textwrap.fill(each.words, 34) for each in report.plan.settings]
+    figure, above = _above_trees(4.6 + 0.25 * len(names), report)
     rows: list[Any] = [["tokens", "speed"], ["settings", "settings"], ["beliefs", "beliefs"]]
-    drawn = figure.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
+    drawn = above.subplot_mosaic(rows, height_ratios=(2, 0.8 + 0.5 * len(names), 3))
     _kept_promises(drawn["tokens"], drawn["speed"], {report.target.name: report})
     drawn["speed"].set_yticks([])
     taken = [setting for each in steps for setting in each.settings]

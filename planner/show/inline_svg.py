@@ -9,9 +9,12 @@ from html import escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from .drawing import DRAFT, INK, PAPER, QUIET, TARGET, TIP
+from .drawing import DRAFT, INK, MANY, PAPER, QUIET, TARGET, TIP
 
-VARIABLES = {INK: "ink", TARGET: "target", DRAFT: "draft", QUIET: "quiet", PAPER: "paper"}
+VARIABLES = {
+    INK: "ink", TARGET: "target", DRAFT: "draft", QUIET: "quiet", PAPER: "paper",
+    MANY[0]: "blue", MANY[6]: "violet",
+}  # fmt: skip
 """Colours that a page may have others for -> names of its variables."""
 
 

@@ -4,12 +4,12 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --ink: #1b1b1b; --soft: #5c666a; --line: #dfe4e5; --paper: #ffffff; --card: #f5f8f8;
-  --target: #1f6f8b; --draft: #c8553d; --quiet: #8b969a;
+  --target: #1f6f8b; --draft: #c8553d; --quiet: #8b969a; --blue: #0072b2; --violet: #7a5195;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e9edee; --soft: #9fabaf; --line: #2c3437; --paper: #14191b; --card: #1b2225;
-    --target: #6cb8d3; --draft: #ef8a70; --quiet: #87949a;
+    --target: #6cb8d3; --draft: #ef8a70; --quiet: #87949a; --blue: #5c8ff0; --violet: #b48fd0;
   }
 }
 * { box-sizing: border-box; }

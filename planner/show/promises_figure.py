@@ -7,11 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..plans.report import Reports
-from .drawing import DRAFT, INK, QUIET, TARGET, plain, tip
+from .drawing import DRAFT, INK, QUIET, TARGET, apart, plain, tip
 from .promises import Promise, kept_words, promises
 
 FEW = 8
 """Promises that have their names beside them, at most."""
+NAME = 24.0
+"""Points that a name and its dot take up."""
 
 
 def promises_figure(reports: Reports) -> Figure:
@@ -45,12 +47,20 @@ def _draw(axes: Axes, found: list[Promise]) -> None:
             axes.plot(xs, ys, color=colour, linewidth=1, alpha=0.45, zorder=2)
         dot = axes.plot(predicted.value, measured.value, "o", color=colour, markersize=6, zorder=3)
         tip(dot, f"{each.report}: {predicted} predicted, {measured} measured")
-    for each in _to_name(found):
-        axes.annotate(
-            each.report, (each.predicted.value, each.measured.value), xytext=(5, 4),
-            textcoords="offset points", fontsize=8, color=INK, zorder=4,
-        )  # fmt: skip
     axes.set(xlim=ends, ylim=ends, aspect="equal")
+    _name(axes, sorted(_to_name(found), key=lambda each: each.measured.value))
+
+
+def _name(axes: Axes, found: list[Promise]) -> None:
+    """Names beside their dots, moved so far up or down that none is on another; lowest first."""
+    places = [(each.predicted.value, each.measured.value) for each in found]
+    points = 72 / axes.figure.dpi
+    heights = [float(axes.transData.transform(place)[1]) * points for place in places]
+    for each, place, own, height in zip(found, places, heights, apart(heights, NAME), strict=True):
+        axes.annotate(
+            each.report, place, xytext=(5, 4 + height - own), textcoords="offset points",
+            fontsize=8, color=INK, zorder=4,
+        )  # fmt: skip
 
 
 def _to_name(found: list[Promise]) -> list[Promise]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
@@ -89,8 +90,10 @@ def draw_speed(
         named(axes, [each for each in ends if each.x == x], size=7.5)
     axes.set_title("Speed by size and depth of the tree" if found else "What was weighed")
     if axes.get_legend_handles_labels()[0]:
+        below = ScaledTranslation(0, -0.42, axes.figure.dpi_scale_trans)
         axes.legend(
-            loc="upper left", bbox_to_anchor=(-0.02, -0.18), ncols=2, fontsize=8, frameon=False,
+            loc="upper left", bbox_to_anchor=(-0.02, 0), ncols=2,
+            bbox_transform=axes.transAxes + below, fontsize=8, frameon=False,
             handletextpad=0.5, columnspacing=1.2,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..plans.report import Report
-from .drawing import DRAFT, INK, PAGE_WIDTH, QUIET, TARGET, plain, tip
+from .drawing import DRAFT, INK, PAGE_WIDTH, PAPER, QUIET, TARGET, plain, tip
 from .words import percent
 
 BINS = 40
@@ -65,4 +65,5 @@ def _mean(axes: Axes, middle: float, ms: float, height: float, words: str, colou
     axes.annotate(
         words, (ms, height), xytext=(5 * side, 0), textcoords="offset points", va="top",
         ha="left" if side > 0 else "right", fontsize=8.5, color=colour,
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85},
     )  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..documents.tree import Tree
 from ..plans.plan import Plan
 from .drawing import INK, PAGE_WIDTH, QUIET, TARGET, tip
 
@@ -42,7 +43,7 @@ def draw_tree(axes: Axes, plan: Plan, *, area: float = AREA) -> None:
 
     area  of a node that is always reached, in points squared
     """
-    tree, across = plan.tree, _leaf_order(plan)
+    tree, across = plan.tree, leaf_order(plan.tree)
     known = plan.predicted.reach if plan.predicted else None
     reach = np.full(tree.num_nodes, UNKNOWN) if known is None else np.array(known)
     for node in range(1, tree.num_nodes):
@@ -73,9 +74,9 @@ def draw_tree(axes: Axes, plan: Plan, *, area: float = AREA) -> None:
     axes.set_xlim(left, right + 0.2 * (right - left))  # room for words
 
 
-def _leaf_order(plan: Plan) -> np.ndarray:
-    """float [n]: leaves side by side in depth-first order, parents above their children."""
-    children = plan.tree.children
+def leaf_order(tree: Tree) -> np.ndarray:
+    """float [n]: leaves side by side in depth-first order, parents amid their children."""
+    children = tree.children
     across = np.zeros(len(children))
     seats = iter(range(len(children)))
     stack = [0]

@@ -11,11 +11,12 @@ from planner.cli import main
 from planner.documents.sampling import Sampling
 from planner.estimates.assumed_acceptance import PowerLaw
 from planner.optimizer import solve
-from planner.show.drawing import TIP, apart
+from planner.show.drawing import DRAFT, TIP, apart
 from planner.show.figures import plan_figure, report_figure
 from planner.show.profile_drawing import rejected_figure
 from planner.show.speed_figure import Outcome, speed_figure
 from planner.show.step_times_figure import step_times_figure
+from planner.show.step_trees_figure import step_trees_figure
 from planner.show.tree_figure import tree_figure
 from tests.documents import samples
 from tests.optimizer import factory
@@ -166,3 +167,41 @@ def test_a_plan_without_reach_is_drawn():
     )
     tips = [line.get_gid() for line in plan_figure(unknown).axes[0].lines if line.get_gid()]
     assert len(tips) == PLAN.tree.num_nodes
+
+
+STEP_TREE = {
+    "continuation": 0, "step": 1, "before": "def f(self", "parents": [-1, 0, 0, 1, 1],
+    "tokens": ["self", "):", ",", "\n    ", " #"], "reach": [1.0, 0.75, 0.25, 0.5, 0.125],
+    "path": [1, 4], "bonus": " noqa",
+}  # fmt: skip
+
+
+def with_trees():
+    content = samples.report_content()
+    content["trees"] = [STEP_TREE, STEP_TREE | {"step": 0, "path": []}]
+    return Report.parse(content, "sample")
+
+
+def test_a_steps_tree_stands_with_its_tokens_and_what_was_accepted():
+    report = with_trees()
+    first, second = step_trees_figure(report.trees).axes
+    assert [text.get_text() for text in first.texts] == [
+        "self", "):", ",", "↵", "#", "2 of 4 tokens accepted, then “noqa”",
+    ]  # fmt: skip
+    nodes = [line for line in first.lines if line.get_gid()]
+    places = np.array([line.get_xydata()[0] for line in nodes])
+    assert places[:, 0].tolist() == report.trees[0].tree.depths.tolist()
+    assert places[1, 1] < places[2, 1]  # the first child is nearest the top of a scale that falls
+    assert first.yaxis_inverted()
+    areas = np.array([line.get_markersize() for line in nodes]) ** 2 - 6
+    assert areas / areas[0] == pytest.approx(report.trees[0].reach)
+    accepted = [line.get_color() == DRAFT for line in nodes]
+    assert accepted == [True, True, False, False, True]
+    assert second.texts[-1].get_text() == "0 of 4 tokens accepted, then “noqa”"
+
+
+def test_a_report_with_trees_is_drawn_with_them():
+    content = with_trees().model_dump(mode="json") | {"plan": PLAN.model_dump(mode="json")}
+    kept = Report.parse(content, "sample")
+    without = kept.model_copy(update={"trees": None})
+    assert len(report_figure(kept).axes) == len(report_figure(without).axes) + 2

@@ -7,7 +7,7 @@ printed beside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ...trees.frontier import best_tree
 from ..words import CUT_SHORT
 from .ground import Ground, Missing, matched
 from .mask_blocks import best_first, heavy_path, num_blocks, random_tree
-from .row import PROFILE, PaperRow, RowNumber, RowResult
+from .row import PROFILE, Bars, Lines, Masks, Orders, PaperRow, RowNumber, RowResult, Spot
 from .sequoia_claims import DEMO_ACCEPTANCE
 from .spechub_rows import DRAWING
 from .toy_pairs import TOYS, toy_pairs
@@ -39,13 +39,16 @@ _OFFLOADED = 1 / 200
 def _figure_2(ground: Ground) -> RowResult:
     """Correlation of a first child's draft probability with its acceptance, on random pairs and on
     recorded trees; of these also acceptance by that probability."""
-    numbers = []
+    numbers: list[RowNumber] = []
     for row, (temperature, similarity) in enumerate(TOYS):
         p, q = toy_pairs(row, ground.num_pairs)
         drawn = q > 0
         found = _correlation(q[drawn], np.minimum(1, p[drawn] / q[drawn]), q[drawn])
         where = f"random pairs, T={temperature:g}, lambda={similarity:g}"
         numbers.append(RowNumber("correlation", found, None, where, row == 2))
+        if row == 2:
+            accepted = np.minimum(1, p[drawn] / q[drawn])
+            numbers += _by_chance(q[drawn], accepted, q[drawn], where, Spot("random pairs"))
     source = f"{ground.num_pairs:,} random pairs for each toy of SpecHub's Table 4"
     if ground.facts is not None and ground.facts.replays:
         source += "; profile, recorded trees"
@@ -56,15 +59,30 @@ def _figure_2(ground: Ground) -> RowResult:
             found = _correlation(drawn, accepted, np.ones(len(drawn)))
             where = f"{sampling}, by the draft's probability"
             numbers.append(RowNumber("correlation", found, None, where))
-            places = np.clip(np.digitize(drawn, _EDGES) - 1, 0, 4)
-            counts = np.bincount(places, minlength=5)
-            rates = np.bincount(places, accepted, 5) / np.maximum(counts, 1)
-            numbers += [
-                RowNumber(f"{100 * low:.0f} to {100 * high:.0f} %", rate, None, where)
-                for low, high, rate in zip(_EDGES, _EDGES[1:], rates, strict=False)
-            ]
+            spot = Spot(f"recorded, {sampling}")
+            numbers += _by_chance(drawn, accepted, np.ones(len(drawn)), where, spot)
     least = min(each.computed for each in numbers if each.what == "correlation")
     return RowResult.of(source, numbers, least > 0)
+
+
+def _by_chance(
+    drawn: np.ndarray, accepted: np.ndarray, weights: np.ndarray, where: str, spot: Spot
+) -> list[RowNumber]:
+    """Acceptance by the draft's probability, in five parts of it; float64 [n] each.
+
+    spot  on the line that they are on
+    """
+    places = np.clip(np.digitize(drawn, _EDGES) - 1, 0, 4)
+    counts = np.bincount(places, weights, 5)
+    rates = np.bincount(places, weights * accepted, 5) / np.where(counts > 0, counts, 1)
+    shown = not spot.line.startswith("random")
+    return [
+        RowNumber(
+            f"{100 * low:.0f} to {100 * high:.0f} %", rate, None, where, shown,
+            spot=replace(spot, x=(low + high) / 2) if count > 0 else None,
+        )
+        for low, high, rate, count in zip(_EDGES, _EDGES[1:], rates, counts, strict=False)
+    ]  # fmt: skip
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -90,7 +108,9 @@ def _figure_4(ground: Ground) -> RowResult:
     }
     whole = sum(parts.values())
     numbers = [
-        RowNumber(name, 100 * ms / whole, 2.0 if name == "deciding" else None, unit="%")
+        RowNumber(
+            name, 100 * ms / whole, 2.0 if name == "deciding" else None, unit="%", spot=Spot(name)
+        )
         for name, ms in parts.items()
     ]
     source = f"profile, times of a tree of {size} nodes"
@@ -200,7 +220,20 @@ def _figure_5(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.samplings:
         contest = _contest(ground, sampling)
-        shares = np.cumsum(contest.played[THRESHOLD].sizes)
+        own = contest.played[THRESHOLD].sizes
+        numbers += [
+            RowNumber(
+                "share of the trees",
+                share,
+                None,
+                f"{sampling}, {size} nodes",
+                False,
+                spot=Spot("by a threshold", size, str(sampling)),
+            )
+            for size, share in enumerate(own)
+            if size > 0
+        ]
+        shares = np.cumsum(own)
         sizes = [int(np.argmax(shares >= share)) for share in (0.1, 0.5, 0.9)]
         names = ("a tenth of the trees have at most", "half", "nine tenths")
         numbers += [
@@ -220,7 +253,9 @@ def _figure_9(_: Ground) -> RowResult:
         parents = best_first(tree, DEMO_ACCEPTANCE)
         counts = [num_blocks(parents, order, prefix=128) for order in _orders(parents)]
         cells = zip(("as drafted", "depth first"), counts, beside, strict=True)
-        numbers += [RowNumber(*cell, f"{size} nodes") for cell in cells]
+        numbers += [
+            RowNumber(*cell, f"{size} nodes", spot=Spot(f"{cell[0]}, {size}")) for cell in cells
+        ]
         holds &= counts[1] < counts[0]
     return RowResult.of("best trees of Sequoia's published vector", numbers, holds)
 
@@ -233,7 +268,8 @@ def _random_trees(_: Ground) -> RowResult:
         before, behind = (num_blocks(parents, order) for order in _orders(parents))
         gains.append(before / behind)
         beside = 5.9 if size == 2048 else None
-        numbers.append(RowNumber("fewer blocks by", gains[-1], beside, f"{size} nodes"))
+        spot = Spot("depth first", size)
+        numbers.append(RowNumber("fewer blocks by", gains[-1], beside, f"{size} nodes", spot=spot))
     note = "printed: at most; how fast the kernel is needs a GPU (make gpu)"
     return RowResult.of("random trees", numbers, min(gains) > 1, note)
 
@@ -248,28 +284,33 @@ ROWS = (
     PaperRow(PAPER, "Figure 1", "chains, several chains, and a tree", DRAWING),
     PaperRow(
         PAPER, "Figure 2", "the likelier a token is under the draft, the more often it is accepted",
-        compute=_figure_2,
+        compute=_figure_2, picture=Lines("probability under the draft", "accepted"),
     ),
     PaperRow(PAPER, "Figure 3", "how a tree is grown", DRAWING),
     PaperRow(
         PAPER, "Figure 4", "deciding on a tree takes less than 2 % of a step", PROFILE, _figure_4,
+        picture=Bars("% of a step"),
     ),
     PaperRow(
         PAPER, "Figure 5", "trees by a threshold differ in size from step to step", TREES,
-        _figure_5,
+        _figure_5, picture=Lines("nodes", "share of the trees"),
     ),
     PaperRow(
         PAPER, "Figure 6", "two orders of a tree's nodes", "a drawing; Figure 9 has the numbers",
+        picture=Orders(12),
     ),
-    PaperRow(PAPER, "Figure 7", "the masks in these", "a drawing; Figure 9 has the numbers"),
+    PaperRow(
+        PAPER, "Figure 7", "the masks in these", "a drawing; Figure 9 has the numbers",
+        picture=Masks(96),
+    ),
     PaperRow(
         PAPER, "Figure 8",
         "depth first the masks of random trees have up to 5.9 times fewer blocks",
-        compute=_random_trees,
+        compute=_random_trees, picture=Lines("nodes", "fewer blocks by", "log"),
     ),
     PaperRow(
         PAPER, "Figure 9", "depth first the masks of drafted trees have fewer blocks",
-        compute=_figure_9,
+        compute=_figure_9, picture=Bars("blocks"),
     ),
     PaperRow(PAPER, "Table 1", f"{_BETTER}, for Llama2-7B", TREES, _tokens),
     PaperRow(PAPER, "Table 2", f"{_BETTER}, for Llama2-13B", TREES, _tokens),

@@ -23,9 +23,14 @@ def num_blocks(parents: np.ndarray, order: np.ndarray, *, prefix: int = 0) -> in
     count = len(parents)
     size = -(-count // BLOCK) * BLOCK
     mask = np.zeros((size, size), bool)
-    mask[:count, :count] = _ancestors(parents)[np.ix_(order, order)]
+    mask[:count, :count] = ordered_mask(parents, order)
     blocks = mask.reshape(size // BLOCK, BLOCK, -1, BLOCK).any(axis=(1, 3))
     return int(blocks.sum()) + (size // BLOCK) * (prefix // BLOCK)
+
+
+def ordered_mask(parents: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """bool [n, n]: entry (i, j) says that the node at place i sees the one at place j."""
+    return _ancestors(parents)[np.ix_(order, order)]
 
 
 def heavy_path(parents: np.ndarray) -> np.ndarray:
@@ -47,13 +52,18 @@ def heavy_path(parents: np.ndarray) -> np.ndarray:
 
 
 def best_first(tree: Tree, acceptance: np.ndarray) -> np.ndarray:
-    """int64 [n]: parents of the nodes in the order of their reach, as a heap takes them."""
+    """int64 [n]: parents of the nodes in the order of `drafted_order`."""
+    order = drafted_order(tree, acceptance)
+    places = np.argsort(order, kind="stable")
+    return np.array([-1, *places[tree.parents[order[1:]]]])
+
+
+def drafted_order(tree: Tree, acceptance: np.ndarray) -> np.ndarray:
+    """int64 [n]: the nodes in the order of their reach, as a heap takes them."""
     reach = np.ones(tree.num_nodes)
     for node in range(1, tree.num_nodes):
         reach[node] = reach[tree.parents[node]] * acceptance[tree.ranks[node]]
-    order = np.argsort(-reach, kind="stable")
-    places = np.argsort(order, kind="stable")
-    return np.array([-1, *places[tree.parents[order[1:]]]])
+    return np.argsort(-reach, kind="stable")
 
 
 def random_tree(num_nodes: int) -> np.ndarray:

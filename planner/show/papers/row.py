@@ -13,6 +13,17 @@ PROFILE = "a profile"
 
 
 @dataclass(frozen=True)
+class Spot:
+    """The place of a number in the picture of its row."""
+
+    line: str
+    """The name of the line, or of the bar, that it belongs to."""
+    x: float = 0.0
+    under: str = ""
+    """The condition that the picture holds under: of several the first is drawn."""
+
+
+@dataclass(frozen=True)
 class RowNumber:
     """A computed number, beside the printed one where there is one to compare it with."""
 
@@ -24,6 +35,42 @@ class RowNumber:
     shown: bool = True
     """Does it stand in the table?  In the data all do."""
     unit: str = ""
+    spot: Spot | None = None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A picture of numbers as lines over what they depend on."""
+
+    xlabel: str
+    ylabel: str
+    xscale: str = "linear"
+    yscale: str = "linear"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A picture of numbers as a bar each."""
+
+    xlabel: str
+
+
+@dataclass(frozen=True)
+class Masks:
+    """A picture of a tree's attention mask in the two orders of DySpec, for which no number of the
+    row is needed."""
+
+    num_nodes: int
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A picture of a tree whose nodes have their numbers in the two orders of DySpec, likewise."""
+
+    num_nodes: int
+
+
+Picture = Lines | Bars | Masks | Orders
 
 
 @dataclass(frozen=True)
@@ -59,6 +106,8 @@ class PaperRow:
     """None: what it needs is not to be had here, or there is nothing to compute."""
     exact: bool = False
     """Is it mathematics, so that it must hold, whatever the models?"""
+    picture: Picture | None = None
+    """The way in which it is drawn, if it is."""
 
     def result(self, ground: Ground) -> RowResult | str:
         """The numbers, or in one clause why there are none."""

@@ -15,7 +15,7 @@ from ...policies import TreeDrafting
 from ...trees.frontier import search
 from . import sequoia_printed as printed
 from .ground import Ground, matched
-from .row import RowNumber, RowResult
+from .row import RowNumber, RowResult, Spot
 from .sequoia_printed import PrintedContest
 
 _GROWN = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -29,7 +29,7 @@ def pass_times(ground: Ground) -> RowResult:
     sizes = [2**k for k in range(1, last.bit_length()) if 2**k <= last]
     times = [costs.verify_ms(n) / costs.autoregressive_ms for n in sizes]
     numbers = [
-        RowNumber(f"t({n})", t, shown=n in (2, 8, 32, sizes[-1]))
+        RowNumber(f"t({n})", t, shown=n in (2, 8, 32, sizes[-1]), spot=Spot("t(n)", n))
         for n, t in zip(sizes, times, strict=True)
     ]
     return RowResult.of("profile, times", numbers, times[-1] > 1.1 * times[0])
@@ -49,10 +49,16 @@ def aware_choice(ground: Ground) -> RowResult:
         sizes = [n for n in _GROWN if n <= costs.max_nodes]
         free = [_speed(ground, ground.best(n, "rrsw", sampling), sampling) for n in sizes]
         numbers.append(
-            RowNumber(f"chosen tree ({trees[best].num_nodes} nodes)", speeds[best], None, where)
+            RowNumber(
+                f"chosen tree ({trees[best].num_nodes} nodes)",
+                speeds[best],
+                None,
+                where,
+                spot=Spot("chosen tree", trees[best].num_nodes, where),
+            )
         )
         numbers += [
-            RowNumber(f"most tokens ({n})", speed, None, where)
+            RowNumber(f"most tokens ({n})", speed, None, where, spot=Spot("most tokens", n, where))
             for n, speed in zip(sizes, free, strict=True)
         ]
         holds &= speeds[best] > max(free)

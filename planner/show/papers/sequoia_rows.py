@@ -9,7 +9,7 @@ from ...export.tree_words import chains
 from ...trees.frontier import best_tree
 from . import sequoia_printed as printed
 from .ground import Ground
-from .row import PROFILE, PaperRow, RowNumber, RowResult
+from .row import PROFILE, Bars, Lines, PaperRow, RowNumber, RowResult
 from .sequoia_claims import DEMO_ACCEPTANCE, SIZES, growth, power_law, properties
 from .sequoia_hardware import aware_choice, contest, offloaded, pass_times, sizes_by_hardware
 from .sequoia_shapes import best_over_chains, best_over_shapes, growth_by_size
@@ -95,33 +95,33 @@ def _theorem_3_7(_: Ground) -> RowResult:
 ROWS = (
     PaperRow(
         PAPER, "Figure 1", "the best tree emits more than any other shape, at every size", PROFILE,
-        best_over_shapes,
+        best_over_shapes, picture=Bars("tokens per step"),
     ),
     PaperRow(
         PAPER, "Figure 2", "its tokens grow with log n, and on where those of other shapes stop",
         PROFILE,
-        growth_by_size,
+        growth_by_size, picture=Lines("nodes", "tokens per step", "log"),
     ),
     PaperRow(
         PAPER, "Figure 3", "of verifiers, Sequoia's rejects least at any number of children, by a "
-        "power law", PROFILE, rejections,
+        "power law", PROFILE, rejections, picture=Lines("children", "all rejected", "log", "log"),
     ),
     PaperRow(
         PAPER, "Figure 4", "passes over many nodes take longer than over one: t(n) is no constant",
-        PROFILE, pass_times,
+        PROFILE, pass_times, picture=Lines("nodes", "time over one token's", "log"),
     ),
     PaperRow(
         PAPER, "Figure 5a", "the best tree of 512 nodes emits up to 33 % more than 16 chains",
         PROFILE,
-        best_over_chains,
+        best_over_chains, picture=Bars("more tokens than chains, %"),
     ),
     PaperRow(
         PAPER, "Figure 5b", "at every temperature Sequoia's verifier is at least as good as "
-        "SpecInfer's and top-k", PROFILE, one_tree,
+        "SpecInfer's and top-k", PROFILE, one_tree, picture=Lines("temperature", "tokens per step"),
     ),
     PaperRow(
         PAPER, "Figure 5c", "the tree chosen by its time is faster than those of most tokens at "
-        "any size", PROFILE, aware_choice,
+        "any size", PROFILE, aware_choice, picture=Lines("nodes", "speedup", "log"),
     ),
     PaperRow(PAPER, "Figure 6", "in which order the dynamic programme goes", DRAWING),
     PaperRow(

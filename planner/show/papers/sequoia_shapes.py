@@ -7,7 +7,7 @@ import numpy as np
 from ...documents.sampling import Sampling
 from ...export.tree_words import chains
 from .ground import Ground, matched
-from .row import RowNumber, RowResult
+from .row import RowNumber, RowResult, Spot
 from .sequoia_claims import shapes
 
 _EXACT = 1e-9
@@ -21,7 +21,14 @@ def best_over_shapes(ground: Ground) -> RowResult:
         tokens = _by_shape(ground, sampling)
         last = {shape: values[-1] for shape, values in tokens.items()}
         numbers += [
-            RowNumber(shape, value, None, f"{sampling}, 512 nodes") for shape, value in last.items()
+            RowNumber(
+                shape,
+                value,
+                None,
+                f"{sampling}, 512 nodes",
+                spot=Spot(shape, under=f"{sampling}, 512 nodes"),
+            )
+            for shape, value in last.items()
         ]
         best = tokens.pop("best tree")
         against += [
@@ -41,12 +48,22 @@ def growth_by_size(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.samplings:
         where = f"{sampling}, from 64 nodes to 512"
-        gains = {
-            shape: tokens[-1] - tokens[_GROWN.index(64)]
-            for shape, tokens in _by_shape(ground, sampling).items()
-        }
+        found = _by_shape(ground, sampling)
+        gains = {shape: each[-1] - each[_GROWN.index(64)] for shape, each in found.items()}
         numbers += [RowNumber(f"{shape} gains", gain, None, where) for shape, gain in gains.items()]
-        best = _by_shape(ground, sampling)["best tree"]
+        numbers += [
+            RowNumber(
+                shape,
+                tokens,
+                None,
+                f"{sampling}, {size} nodes",
+                shown=False,
+                spot=Spot(shape, size, str(sampling)),
+            )
+            for shape, each in found.items()
+            for size, tokens in zip(_GROWN, each, strict=True)
+        ]
+        best = found["best tree"]
         straight = float(np.corrcoef(np.log(_GROWN), best)[0, 1] ** 2)
         numbers.append(RowNumber("R2 of the best tree's line over log n", straight, None, where))
         own = gains.pop("best tree")
@@ -63,7 +80,16 @@ def best_over_chains(ground: Ground) -> RowResult:
         best = ground.best(given.num_nodes, "rrsw", sampling)
         gain = ground.tokens(best, "rrsw", sampling) / ground.tokens(given, "rrsw", sampling)
         beside = 33.0 if matched(sampling, 0.6) else None
-        numbers.append(RowNumber("more tokens", 100 * (gain - 1), beside, str(sampling), unit="%"))
+        numbers.append(
+            RowNumber(
+                "more tokens",
+                100 * (gain - 1),
+                beside,
+                str(sampling),
+                unit="%",
+                spot=Spot(str(sampling)),
+            )
+        )
         holds &= gain > 1
     return RowResult.of(ground.source(), numbers, holds, "printed: at most")
 

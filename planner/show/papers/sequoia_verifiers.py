@@ -8,7 +8,7 @@ from ...estimates.evidence import expected_tokens
 from ...trees.frontier import best_tree
 from ...verifiers.rates import acceptance_rates
 from .ground import Ground
-from .row import RowNumber, RowResult
+from .row import RowNumber, RowResult, Spot
 from .toy_pairs import toy_pairs
 
 _EXACT = 1e-9
@@ -31,7 +31,14 @@ def rejections(ground: Ground) -> RowResult:
         exponent, _ = np.polyfit(scale, np.log(own), 1)
         straight = np.corrcoef(scale, np.log(own))[0, 1] ** 2
         numbers += [
-            RowNumber(method, each[k - 1], None, f"{where}, {k} children", k == min(8, len(own)))
+            RowNumber(
+                method,
+                each[k - 1],
+                None,
+                f"{where}, {k} children",
+                k == min(8, len(own)),
+                spot=Spot(method, k, where),
+            )
             for method, each in rejected.items()
             for k in range(1, len(each) + 1)
         ]
@@ -58,7 +65,10 @@ def one_tree(ground: Ground) -> RowResult:
             method: ground.tokens(tree, _VERIFIERS[method], sampling)
             for method in ("Sequoia", "SpecInfer", "top-k")
         }
-        numbers += [RowNumber(method, each, None, str(sampling)) for method, each in tokens.items()]
+        numbers += [
+            RowNumber(method, each, None, str(sampling), spot=Spot(method, sampling.temperature))
+            for method, each in tokens.items()
+        ]
         gains.append([tokens["Sequoia"] / tokens[other] for other in ("SpecInfer", "top-k")])
     most = np.max(gains, axis=0)
     numbers += [

@@ -12,7 +12,7 @@ from ...export.tree_words import chains
 from ...policies import StoppingDrafting, TreeDrafting
 from ...replay.replays import Played
 from .ground import Ground, Missing
-from .row import PROFILE, PaperRow, RowNumber, RowResult
+from .row import PROFILE, Bars, Lines, PaperRow, RowNumber, RowResult, Spot
 from .spechub_rows import DRAWING
 
 PAPER = "SpecDec++ (Huang et al., 2024)"
@@ -33,6 +33,7 @@ LENGTHS = (2, 4, 6, 8, 10, 12, 14)
 """Fixed lengths that are tried."""
 THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 LONGEST = 20
+FIXED = "fixed lengths"
 SCORES = ("confidence", "entropy", "probability")
 """Of those that need no head."""
 
@@ -111,7 +112,7 @@ def _figure_3(ground: Ground) -> RowResult:
         for each in fixed_lengths(ground, sampling):
             where, shown = f"{sampling}, {each.name} tokens", each.name in ("2", "6", "14")
             numbers += [
-                RowNumber("discarded", each.discard, None, where, shown),
+                _drawn(FIXED, each, sampling, where, shown),
                 RowNumber("verifications", each.verification, None, where, shown),
             ]
     note = "what stops chains needs recorded trees"
@@ -123,6 +124,10 @@ def _frontiers(ground: Ground) -> RowResult:
     for sampling in ground.samplings:
         fixed, rules, cut = played(ground, sampling)
         most = max(most, cut)
+        for name, line in {FIXED: fixed, **rules}.items():
+            numbers += [
+                _drawn(name, each, sampling, f"{sampling}, {name}, {each.name}") for each in line
+            ]
         changes = {score: saved(fixed, rule) for score, rule in rules.items()}
         for score, change in changes.items():
             where = f"{sampling}, fewer discards"
@@ -136,6 +141,14 @@ def _frontiers(ground: Ground) -> RowResult:
         holds &= any(change and max(change.values()) < 0 for change in changes.values())
     note = f"{100 * most:.0f} % of rounds met the end of their recorded tree, at most"
     return RowResult.of("profile, recorded trees", numbers, holds, note)
+
+
+def _drawn(
+    line: str, rates: Rates, sampling: Sampling, where: str, shown: bool = False
+) -> RowNumber:
+    """A way's discards, which are drawn over its verifications."""
+    spot = Spot(line, rates.verification, str(sampling))
+    return RowNumber("discarded", rates.discard, None, where, shown, spot=spot)
 
 
 def _table_1(ground: Ground) -> RowResult:
@@ -170,7 +183,8 @@ def _improvements(table: Mapping[str, tuple[float, float, float]], digits: int) 
     numbers, holds = [], True
     half = 0.5 * 10**-digits
     for name, (own, other, gain) in table.items():
-        numbers.append(RowNumber("gain", 100 * (own / other - 1), gain, name, unit="%"))
+        value = 100 * (own / other - 1)
+        numbers.append(RowNumber("gain", value, gain, name, unit="%", spot=Spot(name)))
         low, high = ((own - s * half) / (other + s * half) - 1 for s in (1, -1))
         holds &= 100 * low - 0.05 <= gain <= 100 * high + 0.05
     note = "printed gains are within the rounding of printed speeds"
@@ -203,7 +217,14 @@ def _figure_4(ground: Ground) -> RowResult:
         raise Missing("needs a profile with a trained head (planner profile --head)")
     plain = costs.growing("chains").draft_ms(1)
     more = [each.draft_ms(1) / plain - 1 for each in heads.values()]
-    numbers = [RowNumber("a head adds to a draft pass", 100 * each, unit="%") for each in more]
+    numbers = [
+        *(RowNumber("a head adds to a draft pass", 100 * each, unit="%") for each in more),
+        RowNumber("a draft pass", plain, None, "no head", False, "ms", Spot("no head")),
+        *(
+            RowNumber("a draft pass", each.draft_ms(1), None, name, False, "ms", Spot(name))
+            for name, each in heads.items()
+        ),
+    ]
     return RowResult.of("profile, times", numbers, max(more) < 0.05, "negligible: less than 5 %")
 
 
@@ -239,14 +260,17 @@ def _theorem_4_3(ground: Ground) -> RowResult:
 ROWS = (
     PaperRow(
         PAPER, "Figure 1", "7 to 11 % more tokens per second than the best fixed length",
-        compute=lambda _: _improvements(BEST, 2), exact=True,
+        compute=lambda _: _improvements(BEST, 2), exact=True, picture=Bars("faster by, %"),
     ),
     PaperRow(PAPER, "Figure 2", "how a head ends a chain", DRAWING),
     PaperRow(
         PAPER, "Figure 3", "policies that stop chains discard less than fixed lengths that verify "
-        "as often", PROFILE, _figure_3,
+        "as often", PROFILE, _figure_3, picture=Lines("verifications a token", "discards a token"),
     ),
-    PaperRow(PAPER, "Figure 4", "the head takes no time", PROFILE, _figure_4),
+    PaperRow(
+        PAPER, "Figure 4", "the head takes no time", PROFILE, _figure_4,
+        picture=Bars("ms a draft pass"),
+    ),
     PaperRow(PAPER, "Figure 5", "as Figure 3, for Gemma", PROFILE, _figure_3),
     PaperRow(
         PAPER, "Table 1", "the best policy is faster than the best fixed length", PROFILE, _table_1,

@@ -9,7 +9,7 @@ import numpy as np
 from ...export.tree_words import full
 from . import spechub_printed as printed
 from .ground import Ground, Missing, matched
-from .row import PROFILE, PaperRow, RowNumber, RowResult
+from .row import PROFILE, Bars, Lines, PaperRow, RowNumber, RowResult, Spot
 from .spechub_printed import METHODS, Printed
 from .toy_pairs import METHODS as TOY_METHODS
 from .toy_pairs import PRINTED, TOYS, Guarantee, over_rrs, over_transport, table_4, worked_example
@@ -41,7 +41,13 @@ def _table_4(ground: Ground) -> RowResult:
 def _example(published: Mapping[str, float], shown: Sequence[str]) -> RowResult:
     rejected = {method: abs(value) for method, value in worked_example().items()}
     numbers = [
-        RowNumber(f"{method} rejects both", value, published.get(method), shown=method in shown)
+        RowNumber(
+            f"{method} rejects both",
+            value,
+            published.get(method),
+            shown=method in shown,
+            spot=Spot(method) if method in ("RRSw", *shown) else None,
+        )
         for method, value in rejected.items()
     ]
     off = max(abs(rejected[method] - value) for method, value in published.items())
@@ -94,7 +100,14 @@ def _decay(ground: Ground) -> RowResult:
             if len(rates) < 10:
                 raise Missing("needs a profile of 10 ranks or more (--num-ranks)")
             numbers += [
-                RowNumber(f"{method}'s child {rank}", rate, None, str(sampling), rank in (1, 5))
+                RowNumber(
+                    f"{method}'s child {rank}",
+                    rate,
+                    None,
+                    str(sampling),
+                    rank in (1, 5),
+                    spot=Spot(method, rank, str(sampling)),
+                )
                 for rank, rate in enumerate(rates, start=1)
             ]
             numbers.append(RowNumber(f"{method}'s 6 to 10", rates[5:].sum(), None, str(sampling)))
@@ -103,13 +116,19 @@ def _decay(ground: Ground) -> RowResult:
 
 
 def _compared(
-    ground: Ground, table: Printed, *, best: bool = False, at: Sequence[float] = ()
+    ground: Ground,
+    table: Printed,
+    *,
+    best: bool = False,
+    at: Sequence[float] = (),
+    by_temperature: bool = False,
 ) -> RowResult:
     """Tokens per step of binary trees under the three methods.
 
     table  printed, of which the mean over the datasets is shown
     best   the best trees of `_SIZES`, each method's own; else full ones
     at     temperatures to look at; none: all
+    by_temperature  draw those of the largest tree over the temperature, not over the size
     """
     numbers, against = [], []
     samplings = ground.random_samplings
@@ -126,7 +145,11 @@ def _compared(
                 row.append(ground.tokens(tree, name, sampling))
                 where = f"{sampling}, {tree.num_nodes} nodes"
                 beside = None if known is None else float(known[:, place, column].mean())
-                numbers.append(RowNumber(method, row[-1], beside, where, place == len(_LEVELS) - 1))
+                last = place == len(_LEVELS) - 1
+                spot: Spot | None = Spot(method, tree.num_nodes, str(sampling))
+                if by_temperature:
+                    spot = Spot(method, sampling.temperature, "31 nodes") if last else None
+                numbers.append(RowNumber(method, row[-1], beside, where, last, spot=spot))
             if not row[0] < row[1] < row[2]:
                 against.append(where)
     notes = [f"not at {', '.join(against)}"] if against else []
@@ -157,11 +180,12 @@ def _table_5(ground: Ground) -> RowResult:
 
 DRAWING = "a drawing, without numbers"
 _MORE = "SpecHub emits more tokens than RRSw, and RRSw more than RRS"
+_BY_SIZE = Lines("nodes", "tokens per step", "log")
 
 ROWS = (
     PaperRow(
         PAPER, "Figure 1", f"{_MORE}, on binary trees of any size at T=1", PROFILE,
-        lambda ground: _compared(ground, printed.JF68M, at=(1.0,)),
+        lambda ground: _compared(ground, printed.JF68M, at=(1.0,)), picture=_BY_SIZE,
     ),
     PaperRow(PAPER, "Figure 2", "what a tree of tokens is", DRAWING),
     PaperRow(PAPER, "Figure 3", "what rejection sampling is", DRAWING),
@@ -169,22 +193,24 @@ ROWS = (
     PaperRow(
         PAPER, "Figure 5", "of two drafts, RRSw rejects both with chance .06, the optimum never",
         compute=lambda _: _example({"RRSw": 0.06, "OTMw": 0.0}, ("RRSw", "OTMw")), exact=True,
+        picture=Bars("both rejected"),
     ),
     PaperRow(
         PAPER, "Figure 6", "SpecHub never does, either", exact=True,
-        compute=lambda _: _example({"SpecHub": 0.0}, ("SpecHub",)),
+        compute=lambda _: _example({"SpecHub": 0.0}, ("SpecHub",)), picture=Bars("both rejected"),
     ),
     PaperRow(
         PAPER, "Figure 7", f"{_MORE}, on a binary tree of 31 nodes at every temperature", PROFILE,
-        lambda ground: _compared(ground, printed.JF68M),
+        lambda ground: _compared(ground, printed.JF68M, by_temperature=True),
+        picture=Lines("temperature", "tokens per step"),
     ),
     PaperRow(
         PAPER, "Figure 8", f"{_MORE}, for a target of 33 B parameters, too, at T=1", PROFILE,
-        lambda ground: _compared(ground, printed.VICUNA_33B, at=(1.0,)),
+        lambda ground: _compared(ground, printed.VICUNA_33B, at=(1.0,)), picture=_BY_SIZE,
     ),
     PaperRow(
         PAPER, "Figure 9", "acceptance falls fast: children behind the fifth are negligible",
-        PROFILE, _decay,
+        PROFILE, _decay, picture=Lines("child", "accepted", yscale="log"),
     ),
     PaperRow(
         PAPER, "Table 1", "second children are accepted more often by SpecHub than by RRSw, and by "
