@@ -5,8 +5,11 @@ goes on (a profile's `Replay`).  Played on it, a round emits what it accepts and
 and the next round starts behind that: along each text everything is known, and the tally over a
 text is one outcome of decoding, drawn from its very law.
 
-Recorded trees are finite: below a node that was not expanded nothing is known, and a policy that
-wants to draft there is told nothing and goes on elsewhere.  `Tally.unknown` counts such rounds.
+Recorded trees are finite.  Where one ends on the text, the round goes on in the tree recorded at
+that place of the text, which was drawn there from the same law (but where whole paths are judged:
+there a node's children depend on what stands above it, and nothing is found).  Where it ends beside
+the text, nothing can be accepted any more; what the draft would offer decides only where a policy
+goes on drafting, and another node of the tree stands in.  `Tally.unknown` counts such rounds.
 """
 
 from __future__ import annotations
@@ -74,10 +77,17 @@ class Replays:
                 f"{'no scores' if self.head is None else f'the scores of {self.head.file}'}; "
                 "profile with this head, or choose another score"
             )
+        recorded = self.recorded_for(drafting)
         compiled = PLAYED.get(drafting.kind)
         if compiled is not None and not drafting.learns:
-            return compiled(self.recorded, drafting, self.deterministic)
-        return play(self.recorded, lambda: drafting.policy(deterministic=self.deterministic))
+            return compiled(recorded, drafting, self.deterministic)
+        return play(recorded, lambda: drafting.policy(deterministic=self.deterministic))
+
+    def recorded_for(self, drafting: Drafting) -> Recorded:
+        """The trees as `drafting` is played on them: a head has no word on roots, so that for one
+        that follows a head nothing is found where they end."""
+        headed = drafting.trained_head is not None
+        return self.recorded._replace(goes_on=False) if headed else self.recorded
 
     def half(self, which: int) -> Replays:
         """Every second text, from the first (0) or the second (1)."""
@@ -208,7 +218,7 @@ class Played:
 
     @property
     def cut_short(self) -> float:
-        """Share of the rounds that would have drafted on where the recorded tree ends."""
+        """Share of the rounds that drafted on beside the text where the recorded tree ends."""
         return float(self.tally.unknown.sum() / self.tally.rounds.sum())
 
     @property
@@ -255,6 +265,7 @@ def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays |
                 taken=np.ascontiguousarray(taken),
                 features=features.astype(np.float64),
                 path=np.ascontiguousarray(path),
+                goes_on=not VERIFIERS[entry.verifier].whole_paths,
             )
             return Replays(recorded, VERIFIERS[entry.verifier].deterministic, entry.head)
     return None
