@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..documents.arrays import ReplayArrays
 from ..documents.document import PlannerError
 from ..documents.head_card import HeadFile
-from ..documents.profile import Profile
+from ..documents.profile import Profile, Replay
 from ..documents.sampling import Sampling
 from ..estimates.bootstrap import ratio_samples
 from ..estimates.step_costs import StepCosts, Time
@@ -43,6 +44,25 @@ class Replays:
     """Are candidates a function of the draft's distribution?"""
     head: HeadFile | None = None
     """Who scored the nodes, if a trained head did."""
+
+    @classmethod
+    def of(cls, entry: Replay, arrays: ReplayArrays) -> Replays:
+        """The trees of one of a profile's entries."""
+        first, drawn, child, taken, features, path = arrays
+        verifier = VERIFIERS[entry.verifier]
+        lengths = np.array([prompt.num_positions for prompt in entry.prompts])
+        ends = np.cumsum(lengths)
+        recorded = Recorded(
+            texts=np.column_stack([ends - lengths, ends]),
+            first=np.ascontiguousarray(first),
+            drawn=np.minimum(drawn.astype(np.float64), 1.0),
+            child=np.ascontiguousarray(child),
+            taken=np.ascontiguousarray(taken),
+            features=features.astype(np.float64),
+            path=np.ascontiguousarray(path),
+            goes_on=not verifier.whole_paths,
+        )
+        return cls(recorded, verifier.deterministic, entry.head)
 
     @property
     def num_texts(self) -> int:
@@ -254,20 +274,7 @@ def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays |
     recorded_as = decoding.recorded_as or decoding.name
     for entry in profile.replays:
         if entry.sampling == sampling and entry.verifier == recorded_as:
-            first, drawn, child, taken, features, path = profile.replayed(entry)
-            lengths = np.array([prompt.num_positions for prompt in entry.prompts])
-            ends = np.cumsum(lengths)
-            recorded = Recorded(
-                texts=np.column_stack([ends - lengths, ends]),
-                first=np.ascontiguousarray(first),
-                drawn=np.minimum(drawn.astype(np.float64), 1.0),
-                child=np.ascontiguousarray(child),
-                taken=np.ascontiguousarray(taken),
-                features=features.astype(np.float64),
-                path=np.ascontiguousarray(path),
-                goes_on=not VERIFIERS[entry.verifier].whole_paths,
-            )
-            return Replays(recorded, VERIFIERS[entry.verifier].deterministic, entry.head)
+            return Replays.of(entry, profile.replayed(entry))
     return None
 
 
