@@ -248,13 +248,13 @@ def summary(rows: Sequence[BudgetRow]) -> list[str]:
         own = [each for each in rows if each.case.budget == budget]
         if not own:
             continue
-        worst = max((each.difference for each in own), key=abs)
-        near = sum(abs(each.difference) <= 0.03 for each in own)
+        differences = [each.difference for each in own]
         ends = [each.met_end for each in own]
+        near = sum(abs(difference) <= 0.03 for difference in differences)
         lines.append(
-            f"- Budget of {budget}: {near} of {len(own)} within 3 %, worst {worst:+.1%}, mean "
-            f"{np.mean([each.difference for each in own]):+.1%}; {min(ends):.0%} to {max(ends):.0%} "
-            "of the rounds met the end of their record."
+            f"- Budget of {budget}: {near} of {len(own)} within 3 %, worst "
+            f"{max(differences, key=abs):+.1%}, mean {np.mean(differences):+.1%}; {min(ends):.0%} "
+            f"to {max(ends):.0%} of the rounds met the end of their record."
         )
     return lines
 

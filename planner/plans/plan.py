@@ -37,7 +37,7 @@ class PredictedSteps(Part):
         default=0,
         ge=0,
         le=1,
-        description="share of the rounds played that drafted on where nothing was recorded, so that "
+        description="share of the rounds played that drafted on where nothing was recorded, and "
         "another node stood in, or none",
     )
 
