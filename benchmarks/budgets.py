@@ -263,7 +263,7 @@ def main() -> None:
     parser = parser_of(
         __doc__,
         {
-            "num-prompts": (48, "evaluation prompts to decode"),
+            "num-prompts": (32, "evaluation prompts to decode"),
             "num-tokens": (128, "decoded a prompt"),
             "jobs": (2, "processes of one thread each"),
         },
