@@ -2,8 +2,8 @@
 
     python -m benchmarks.budgets [-o FILE] [--page FILE] [--jobs N] [--pair NAME]
 
-DySpec's two policies and `price`, each with budgets of several sizes, decode the evaluation prompts
-of the embedded pairs as they are.  Trees of the usual size are then recorded at every position of
+DySpec's greedy policy and `price`, each with budgets of several sizes, decode the evaluation
+prompts of the embedded pairs as they are.  Trees of the usual size are then recorded at every position of
 the very texts that were decoded, and the policy is played on them, as a plan's prediction is.  Both
 have the luck of drafting and accepting in them, which temperature 0 does not have.  Prints a
 Markdown table; `-o` writes JSON, `--page` puts the table between that file's budgets marks.
@@ -23,7 +23,7 @@ from tqdm import tqdm
 from planner.documents.arrays import replay_arrays
 from planner.documents.sampling import Sampling
 from planner.plans.plan import Plan
-from planner.policies import Drafting, GreedyDrafting, PriceDrafting, ThresholdDrafting
+from planner.policies import Drafting, GreedyDrafting, PriceDrafting
 from planner.replay.chance_tables import KNOTS, ChanceTables, fitted_tables
 from planner.replay.replays import Replays
 from planner.verifiers import verifier_at
@@ -83,13 +83,6 @@ def greedy(budget: int, tables: ChanceTables) -> Drafting:
     return GreedyDrafting(num_nodes=budget, max_depth=MAX_DEPTH, max_children=MAX_CHILDREN)
 
 
-def threshold(budget: int, tables: ChanceTables) -> Drafting:
-    """All places likelier than one in the budget."""
-    return ThresholdDrafting(
-        threshold=1 / budget, num_nodes=budget, max_depth=MAX_DEPTH, max_children=MAX_CHILDREN
-    )
-
-
 def price(budget: int, tables: ChanceTables) -> Drafting:
     """At times that are made up so that large trees pay: a target's pass takes 10 ms whatever it
     verifies, a draft's .1 ms."""
@@ -112,7 +105,6 @@ def price(budget: int, tables: ChanceTables) -> Drafting:
 
 POLICIES: dict[str, Callable[[int, ChanceTables], Drafting]] = {
     "dyspec, greedy": greedy,
-    "dyspec, threshold": threshold,
     "price": price,
 }
 
