@@ -3,10 +3,11 @@
     python -m benchmarks.budgets [-o FILE] [--page FILE] [--jobs N] [--pair NAME]
 
 DySpec's greedy policy and `price`, each with budgets of several sizes, decode the evaluation
-prompts of the embedded pairs as they are.  Trees of the usual size are then recorded at every position of
-the very texts that were decoded, and the policy is played on them, as a plan's prediction is.  Both
-have the luck of drafting and accepting in them, which temperature 0 does not have.  Prints a
-Markdown table; `-o` writes JSON, `--page` puts the table between that file's budgets marks.
+prompts of the embedded pairs as they are.  Trees of the usual size are then recorded at every
+position of the very texts that were decoded, and the policy is played on them, as a plan's
+prediction is.  Both have the luck of drafting and accepting in them, which temperature 0 does not
+have.  Prints a Markdown table; `-o` writes JSON, `--page` puts the table between that file's
+budgets marks.
 """
 
 from __future__ import annotations
