@@ -1,4 +1,4 @@
-"""Are large growing trees predicted?  Tokens per step played and decoded, along the same texts.
+"""Large growing trees: tokens per step played and decoded, along the same texts.
 
     python -m benchmarks.budgets [-o FILE] [--page FILE] [--jobs N] [--pair NAME]
 
@@ -85,8 +85,8 @@ def greedy(budget: int, tables: ChanceTables) -> Drafting:
 
 
 def price(budget: int, tables: ChanceTables) -> Drafting:
-    """At times that are made up so that large trees pay: a target's pass takes 10 ms whatever it
-    verifies, a draft's .1 ms."""
+    """The price of time at times that are made up so that large trees pay: a target's pass takes 10
+    ms whatever it verifies, a draft's .1 ms."""
     return PriceDrafting(
         num_nodes=budget,
         max_depth=MAX_DEPTH,
@@ -123,7 +123,7 @@ class Recorder:
 
     @property
     def verifier(self) -> str:
-        """Which the trees are drawn for."""
+        """The one that the trees are drawn for."""
         return verifier_at("rrsw", self.sampling).name
 
     def replays(self, texts: Sequence[Written]) -> Replays:
@@ -143,14 +143,14 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class Texts:
+class DecodedTexts:
     """How many evaluation prompts are decoded, and how far."""
 
     num_prompts: int
     num_tokens: int
 
 
-def rows_of(pair: str, temperature: float, texts: Texts, folder: Path) -> list[BudgetRow]:
+def rows_of(pair: str, temperature: float, texts: DecodedTexts, folder: Path) -> list[BudgetRow]:
     """All policies and budgets; what is decoded is kept in the folder."""
     recorder = Recorder(pair, Sampling(temperature=temperature))
     tables = recorder.tables(texts.num_tokens)
@@ -177,7 +177,7 @@ def rows_of(pair: str, temperature: float, texts: Texts, folder: Path) -> list[B
 def decoded_and_played(
     recorder: Recorder,
     drafting: Drafting,
-    texts: Texts,
+    texts: DecodedTexts,
     recorded: Callable[[Sequence[Written]], Replays],
     folder: Path,
 ) -> Piece:
@@ -263,7 +263,7 @@ def main() -> None:
     )
     parser.add_argument("--pair", choices=PAIRS, action="append", help="only this one; repeatable")
     arguments = parser.parse_args()
-    texts = Texts(arguments.num_prompts, arguments.num_tokens)
+    texts = DecodedTexts(arguments.num_prompts, arguments.num_tokens)
     settings = list(product(arguments.pair or PAIRS, TEMPERATURES))
     with folder_beside(arguments.output) as folder, processes(arguments.jobs) as pool:
         running = [pool.submit(rows_of, *each, texts, folder) for each in settings]

@@ -1,4 +1,4 @@
-"""What does judging whole paths gain?  `traversal` against `rrsw` and `lookahead`, decoded.
+"""The gain of judging whole paths: `traversal` against `rrsw` and `lookahead`, decoded.
 
     python -m benchmarks.whole_paths [-o FILE] [--page FILE] [--jobs N] [--pair NAME]
 
