@@ -25,6 +25,8 @@ from .contests import draft_of, target_of
 
 ByPrompt = Annotated[np.ndarray, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
 """float64 [prompts]."""
+TOGETHER = 16
+"""Prompts decoded at a time where only tokens are counted."""
 SELDOM = 4
 """Prompts of which one is decoded by those that are seldom asked (`in_turns`)."""
 
@@ -144,11 +146,8 @@ def decoder_of(plan: Plan, target: LanguageModel, draft: LanguageModel, folder: 
 def decoded(
     decoder: Decoder, prompts: Sequence[Sequence[int]], num_tokens: int, seed: int
 ) -> list[Generation]:
-    """Every prompt's continuation."""
-    return [
-        decoder.generate(prompt, max_new_tokens=num_tokens, seed=prompt_seed(seed, index))
-        for index, prompt in enumerate(prompts)
-    ]
+    """Every prompt's continuation; some are decoded together, each as it is alone."""
+    return decoder.generate_batch(prompts, max_new_tokens=num_tokens, seed=seed, max_rows=TOGETHER)
 
 
 def counts(texts: Sequence[Generation]) -> Piece:

@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from benchmarks import (
+    budgets,
     coverage,
     decoding,
     drafts,
@@ -23,6 +24,7 @@ from benchmarks import (
     regret_times,
     side_by_side,
     truth,
+    whole_paths,
 )  # fmt: skip
 from benchmarks.outputs import kept, marked, replace_marked
 from benchmarks.race import Lap
@@ -33,6 +35,7 @@ from planner.policies import ThresholdDrafting, TreeDrafting
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
 TABLES = {
+    ("budgets", "predictions.md"): (budgets.BudgetRow, budgets.table),
     ("coverage", "predictions.md"): (coverage.CoverageRow, coverage.table),
     ("drafts", "drafts.md"): (drafts.DraftRow, drafts.table),
     ("engines", "engines.md"): (engines.EngineRow, engines.table),
@@ -44,6 +47,7 @@ TABLES = {
     ("planning", "planning.md"): (side_by_side.SideBySide, side_by_side.table),
     ("regret", "regret.md"): (regret.RegretRow, regret.table),
     ("truth", "predictions.md"): (truth.TruthRow, truth.table),
+    ("whole-paths", "predictions.md"): (whole_paths.WholePathsRow, whole_paths.table),
 }
 """(Marks, page) -> the rows of the JSON, and what is made of them."""
 

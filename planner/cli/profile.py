@@ -73,8 +73,8 @@ ENGINE_ROOM = 256
 )  # fmt: skip
 @click.option(
     "--num-expanded", type=click.IntRange(1, 127),
-    help="Nodes of each recorded tree below which the draft was asked (default: 41): plans whose "
-    "trees grow beyond it are not known to the end.",
+    help="Nodes of each recorded tree below which the draft was asked (default: 41): of larger "
+    "trees, the part that stands beside the text goes by these.",
 )  # fmt: skip
 @click.option(
     "--head", "heads", type=options.FILE, multiple=True, metavar="FILE",

@@ -40,8 +40,8 @@ class PredictedSteps(Part):
         default=0,
         ge=0,
         le=1,
-        description="share of the rounds played that would have drafted on where the recorded tree "
-        "ends, and were played as if nothing were worth it there",
+        description="share of the rounds played that drafted on where nothing was recorded, and "
+        "another node stood in, or none",
     )
 
     @property

@@ -95,7 +95,7 @@ def _fitted(trials: Trials, values: np.ndarray, rank: int) -> np.ndarray:
 @njit(cache=True)
 def _tried(recorded):  # type: ignore[no-untyped-def]
     """Rows of `Trials`, all of them real numbers."""
-    texts, first, drawn, child, taken, features, _ = recorded
+    texts, first, drawn, child, taken, features, _, _ = recorded
     num_ranks = drawn.shape[1]
     found = np.empty((5, len(first) * num_ranks * 24))
     num = 0

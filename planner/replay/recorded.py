@@ -26,6 +26,8 @@ class Recorded(NamedTuple):
     """float64 [rows, F]"""
     path: np.ndarray
     """int8 [trees, levels]"""
+    goes_on: bool
+    """Is something to be found where a tree ends (`below`)?"""
 
 
 class Tally(NamedTuple):
@@ -45,8 +47,7 @@ class Tally(NamedTuple):
     accepted: np.ndarray
     """Draft tokens."""
     unknown: np.ndarray
-    """Rounds in which the policy wanted to draft below a node that was not recorded; as if nothing
-    more had been worth revealing there."""
+    """Rounds in which the policy wanted to draft below a node of which nothing was recorded."""
 
 
 class Walk(NamedTuple):
@@ -55,7 +56,11 @@ class Walk(NamedTuple):
     num_nodes: np.ndarray
     """int64 [1]"""
     rows: np.ndarray
-    """int64 [num_nodes]: -1 where the node was not expanded in the record"""
+    """int64 [num_nodes]: -1 where there is none"""
+    trees: np.ndarray
+    """int64 [num_nodes]: whose rows these are"""
+    known: np.ndarray
+    """bool [num_nodes]: is the row the node's own?"""
     on_text: np.ndarray
     """bool [num_nodes]: is the node accepted?"""
     depths: np.ndarray
@@ -77,9 +82,10 @@ def new_tally(num_texts: int, num_nodes: int) -> Tally:
 
 def new_walk(num_nodes: int) -> Walk:
     """A lone root."""
-    rows, depths, revealed, new = np.zeros((4, num_nodes), np.int64)
-    on_text, expanded = np.zeros((2, num_nodes), np.bool_)
-    return Walk(np.ones(1, np.int64), rows, on_text, depths, revealed, expanded, new)
+    rows, trees, depths, revealed, new = np.zeros((5, num_nodes), np.int64)
+    known, on_text, expanded = np.zeros((3, num_nodes), np.bool_)
+    one = np.ones(1, np.int64)
+    return Walk(one, rows, trees, known, on_text, depths, revealed, expanded, new)
 
 
 @uncounted
@@ -87,6 +93,8 @@ def fill_root(recorded, walk, tree):  # type: ignore[no-untyped-def]
     """Start over, with the root of a recorded tree."""
     walk.num_nodes[0] = 1
     walk.rows[0] = recorded.first[tree]
+    walk.trees[0] = tree
+    walk.known[0] = True
     walk.on_text[0] = True
     walk.depths[0] = 0
     walk.revealed[0] = 0
@@ -94,7 +102,7 @@ def fill_root(recorded, walk, tree):  # type: ignore[no-untyped-def]
 
 
 @uncounted
-def serve(recorded, walk, tree, requests):  # type: ignore[no-untyped-def]
+def serve(recorded, walk, end, requests):  # type: ignore[no-untyped-def]
     """Reveal what is asked for; returns how many nodes of `walk.new` are to be expanded."""
     num = 0
     for i in range(requests.count[0]):
@@ -104,12 +112,12 @@ def serve(recorded, walk, tree, requests):  # type: ignore[no-untyped-def]
             walk.new[num] = node
             num += 1
         for _ in range(requests.children[i]):
-            reveal(recorded, walk, tree, node)
+            reveal(recorded, walk, end, node)
     return num
 
 
 @uncounted
-def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
+def reveal(recorded, walk, end, node):  # type: ignore[no-untyped-def]
     """One more child of a node."""
     child, rank, row = walk.num_nodes[0], walk.revealed[node], walk.rows[node]
     walk.num_nodes[0] += 1
@@ -117,25 +125,52 @@ def reveal(recorded, walk, tree, node):  # type: ignore[no-untyped-def]
     walk.depths[child] = walk.depths[node] + 1
     walk.revealed[child] = 0
     walk.expanded[child] = False
-    walk.rows[child] = -1
-    walk.on_text[child] = False
-    if row >= 0:
-        own = recorded.child[row, rank]
-        if own >= 0:
-            walk.rows[child] = recorded.first[tree] + own
-        walk.on_text[child] = walk.on_text[node] and recorded.taken[row] == rank
+    walk.on_text[child] = walk.on_text[node] and row >= 0 and recorded.taken[row] == rank
+    place = walk.trees[0] + walk.depths[child] if walk.on_text[child] else end
+    walk.rows[child], walk.trees[child], known = below(
+        recorded, (walk.trees[node], row, rank), (place, end), child
+    )
+    walk.known[child] = walk.known[node] and known
+
+
+@uncounted
+def below(recorded, parent, place, number):  # type: ignore[no-untyped-def]
+    """(row, its tree, is it the child's own?) of the child at a rank of a recorded row.
+
+    parent  (tree, row, rank); a row of -1 has no children
+    place   (that in the text where the child stands, the text's end): the end if it is not on it
+    number  tells the child from others
+
+    Where the tree ends, a child on the text is the root of the tree recorded there: what the draft
+    offers behind it was drawn there again, from the same law.  For one that is not, another node
+    of the tree stands in that is not on the text either.
+    """
+    tree, row, rank = parent
+    start, end = place
+    own = recorded.child[row, rank] if row >= 0 else -1
+    if own >= 0:
+        return recorded.first[tree] + own, tree, True
+    if row < 0 or not recorded.goes_on:
+        return -1, tree, False
+    if start < end:
+        return recorded.first[start], start, True
+    others = recorded.first[tree + 1] - recorded.first[tree] - 1
+    for step in range(others):
+        other = recorded.first[tree] + 1 + (number + step) % others
+        if recorded.taken[other] < 0:
+            return other, tree, False
+    return -1, tree, False
 
 
 @uncounted
 def fill_nodes(recorded, walk, nodes, num):  # type: ignore[no-untyped-def]
-    """Write what the draft pass finds, NaN where nothing was recorded; was there such a node?"""
+    """Write what the draft pass finds, NaN where there is nothing; was any node not recorded?"""
     unknown = False
     for i in range(num):
         node = walk.new[i]
         row = walk.rows[node]
         nodes.expanded[node] = True
-        if row < 0:
-            unknown = True
+        unknown |= not walk.known[node]
         for rank in range(nodes.drawn.shape[1]):
             nodes.drawn[node, rank] = recorded.drawn[row, rank] if row >= 0 else np.nan
     return unknown

@@ -5,8 +5,11 @@ goes on (a profile's `Replay`).  Played on it, a round emits what it accepts and
 and the next round starts behind that: along each text everything is known, and the tally over a
 text is one outcome of decoding, drawn from its very law.
 
-Recorded trees are finite: below a node that was not expanded nothing is known, and a policy that
-wants to draft there is told nothing and goes on elsewhere.  `Tally.unknown` counts such rounds.
+Recorded trees are finite.  Where one ends on the text, the round goes on in the tree recorded at
+that place of the text, which was drawn there from the same law (but where whole paths are judged:
+there a node's children depend on what stands above it, and nothing is found).  Where it ends beside
+the text, nothing can be accepted any more; what the draft would offer decides only where a policy
+goes on drafting, and another node of the tree stands in.  `Tally.unknown` counts such rounds.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..documents.arrays import ReplayArrays
 from ..documents.document import PlannerError
 from ..documents.head_card import HeadFile
-from ..documents.profile import Profile
+from ..documents.profile import Profile, Replay
 from ..documents.sampling import Sampling
 from ..estimates.bootstrap import ratio_samples
 from ..estimates.step_costs import StepCosts, Time
@@ -40,6 +44,25 @@ class Replays:
     """Are candidates a function of the draft's distribution?"""
     head: HeadFile | None = None
     """Who scored the nodes, if a trained head did."""
+
+    @classmethod
+    def of(cls, entry: Replay, arrays: ReplayArrays) -> Replays:
+        """The trees of one of a profile's entries."""
+        first, drawn, child, taken, features, path = arrays
+        verifier = VERIFIERS[entry.verifier]
+        lengths = np.array([prompt.num_positions for prompt in entry.prompts])
+        ends = np.cumsum(lengths)
+        recorded = Recorded(
+            texts=np.column_stack([ends - lengths, ends]),
+            first=np.ascontiguousarray(first),
+            drawn=np.minimum(drawn.astype(np.float64), 1.0),
+            child=np.ascontiguousarray(child),
+            taken=np.ascontiguousarray(taken),
+            features=features.astype(np.float64),
+            path=np.ascontiguousarray(path),
+            goes_on=not verifier.whole_paths,
+        )
+        return cls(recorded, verifier.deterministic, entry.head)
 
     @property
     def num_texts(self) -> int:
@@ -74,10 +97,17 @@ class Replays:
                 f"{'no scores' if self.head is None else f'the scores of {self.head.file}'}; "
                 "profile with this head, or choose another score"
             )
+        recorded = self.recorded_for(drafting)
         compiled = PLAYED.get(drafting.kind)
         if compiled is not None and not drafting.learns:
-            return compiled(self.recorded, drafting, self.deterministic)
-        return play(self.recorded, lambda: drafting.policy(deterministic=self.deterministic))
+            return compiled(recorded, drafting, self.deterministic)
+        return play(recorded, lambda: drafting.policy(deterministic=self.deterministic))
+
+    def recorded_for(self, drafting: Drafting) -> Recorded:
+        """The trees as `drafting` is played on them: a head has no word on roots, so that for one
+        that follows a head nothing is found where they end."""
+        headed = drafting.trained_head is not None
+        return self.recorded._replace(goes_on=False) if headed else self.recorded
 
     def half(self, which: int) -> Replays:
         """Every second text, from the first (0) or the second (1)."""
@@ -208,7 +238,7 @@ class Played:
 
     @property
     def cut_short(self) -> float:
-        """Share of the rounds that would have drafted on where the recorded tree ends."""
+        """Share of the rounds that drafted on beside the text where the recorded tree ends."""
         return float(self.tally.unknown.sum() / self.tally.rounds.sum())
 
     @property
@@ -244,19 +274,7 @@ def replays_of(profile: Profile, sampling: Sampling, verifier: str) -> Replays |
     recorded_as = decoding.recorded_as or decoding.name
     for entry in profile.replays:
         if entry.sampling == sampling and entry.verifier == recorded_as:
-            first, drawn, child, taken, features, path = profile.replayed(entry)
-            lengths = np.array([prompt.num_positions for prompt in entry.prompts])
-            ends = np.cumsum(lengths)
-            recorded = Recorded(
-                texts=np.column_stack([ends - lengths, ends]),
-                first=np.ascontiguousarray(first),
-                drawn=np.minimum(drawn.astype(np.float64), 1.0),
-                child=np.ascontiguousarray(child),
-                taken=np.ascontiguousarray(taken),
-                features=features.astype(np.float64),
-                path=np.ascontiguousarray(path),
-            )
-            return Replays(recorded, VERIFIERS[entry.verifier].deterministic, entry.head)
+            return Replays.of(entry, profile.replayed(entry))
     return None
 
 

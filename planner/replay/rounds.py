@@ -34,6 +34,7 @@ from .recorded import (
     Recorded,
     Tally,
     Walk,
+    below,
     book_pass,
     book_round,
     fill_nodes,
@@ -157,7 +158,7 @@ def play(
         policy = policy_of_text()
         tree, end = recorded.texts[text]
         while tree < end:
-            widths = _play_round(recorded, policy, walk, tree, tally, text)
+            widths = _play_round(recorded, policy, walk, (tree, end), tally, text)
             path = np.flatnonzero(walk.on_text[: walk.num_nodes[0]])[1:].tolist()
             took = 0.0 if step_ms is None else step_ms(int(walk.num_nodes[0]), widths)
             emitted = book_round(walk, tally, text, len(widths) > 0, end - tree)
@@ -167,11 +168,12 @@ def play(
 
 
 def _play_round(
-    recorded: Recorded, policy: Policy, walk: Walk, tree: int, tally: Tally, text: int
+    recorded: Recorded, policy: Policy, walk: Walk, place: tuple[int, int], tally: Tally, text: int
 ) -> list[int]:
     """Widths of its draft passes, 0 for the root's."""
     widths = []
     unknown = 0
+    tree, end = place
     policy.start(len(walk.rows))
     fill_root(recorded, walk, tree)
     while requests := policy.grow():
@@ -181,13 +183,13 @@ def _play_round(
                 walk.expanded[node] = True
                 new.append(node)
             for _ in range(count):
-                reveal(recorded, walk, tree, node)
+                reveal(recorded, walk, end, node)
         if not new:
             continue
         rows = walk.rows[new]
         drawn, features = recorded.drawn[rows], recorded.features[rows]
         drawn[rows < 0] = features[rows < 0] = np.nan
-        unknown += int((rows < 0).sum())
+        unknown += int((~walk.known[new]).sum())
         widths.append(0 if new == [0] else len(new))
         book_pass(tally, text, len(new), new == [0])
         policy.expanded(new, drawn[:, : policy.num_candidates], features)
@@ -230,7 +232,7 @@ def _play_slots_round(recorded, tally, state, tables, rule, place):  # type: ign
             price_kernel.advance(growth, tables, requests, level, max_depth)
         if requests.count[0] == 0:
             break
-        num = serve(recorded, walk, tree, requests)
+        num = serve(recorded, walk, end, requests)
         drafted = drafted or num > 0
         unknown |= fill_nodes(recorded, walk, nodes, num)
         for i in range(num if kind == PRICE else 0):
@@ -248,9 +250,11 @@ def _fill_chains(recorded, tally, ends, max_depth):  # type: ignore[no-untyped-d
         tree, end = recorded.texts[text]
         longest = ends.first
         while tree < end:
-            row, depth, emitted, score = recorded.first[tree], 0, 1, 1.0
+            row, of, known = recorded.first[tree], tree, True
+            depth, emitted, score, unknown = 0, 1, 1.0, False
             while depth < min(longest, max_depth) and score >= ends.least:
                 book_pass(tally, text, 1, depth == 0)
+                unknown |= not known
                 factor = 0.0
                 if row >= 0:
                     factor = 1.0  # of the root, on which no head has a word
@@ -258,17 +262,17 @@ def _fill_chains(recorded, tally, ends, max_depth):  # type: ignore[no-untyped-d
                         seen = recorded.features[row]
                         factor = _factor(ends.score, recorded.drawn[row, 0], seen)
                 if ends.before and (row < 0 or factor < ends.least):
-                    tally.unknown[text] += row < 0
                     break
                 depth += 1
                 if row < 0:
-                    tally.unknown[text] += 1
                     break
-                if emitted == depth and recorded.taken[row] == 0:
-                    emitted += 1
+                on_text = emitted == depth and recorded.taken[row] == 0
+                emitted += on_text
                 score = score * factor if ends.of_all else factor
-                own = recorded.child[row, 0]
-                row = recorded.first[tree] + own if own >= 0 else -1
+                place = tree + depth if on_text else end
+                row, of, own = below(recorded, (of, row, 0), (place, end), depth)
+                known = known and own
+            tally.unknown[text] += unknown
             if ends.scheduled:
                 longest = longest + 2 if emitted == depth + 1 else max(1, longest - 1)
             tally.rounds[text] += 1

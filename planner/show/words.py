@@ -73,9 +73,9 @@ def where_records_end(plan: Plan) -> str:
     if steps is None or steps.cut_short <= CUT_SHORT:
         return ""
     return (
-        f"{percent(steps.cut_short)} of the rounds played would have drafted on where the recorded "
-        "trees end, so that the prediction is of smaller trees; profile again with a larger "
-        "--num-expanded, or plan with fewer --max-nodes"
+        f"{percent(steps.cut_short)} of the rounds played drafted on beside the text where the "
+        "recorded trees end, and went by other nodes of theirs (under traversal, or with a trained "
+        "head, they ended there); a larger --num-expanded records more"
     )
 
 

@@ -23,10 +23,12 @@ def made_up(
     skill: float = 1.0,
     deterministic: bool = False,
     scores: bool = False,
+    goes_on: bool = True,
 ) -> Replays:
     """Trees at every position of texts of these lengths.
 
-    skill  a candidate is accepted with its drawn probability times so much
+    skill    a candidate is accepted with its drawn probability times so much
+    goes_on  is something to be found where they end?
     """
     rng = np.random.default_rng(seed)
     first, rows, paths = [0], [], []
@@ -47,6 +49,7 @@ def made_up(
         taken=np.array([row["taken"] for row in rows], np.int8),
         features=features,
         path=np.array(paths, np.int8),
+        goes_on=goes_on,
     )
     head = HEAD if scores else None
     return Replays(recorded=recorded, deterministic=deterministic, head=head)
@@ -70,7 +73,7 @@ def in_profile(profile, replays: Replays, *, verifier: str = "rrsw", temperature
     arrays = {
         f"{entry.arrays}/{name}": array.astype(np.float32) if array.dtype == float else array
         for name, array in replays.recorded._asdict().items()
-        if name != "texts"
+        if name not in ("texts", "goes_on")
     }
     content = profile._content | arrays
     profile = profile.model_copy(update={"replays": [*profile.replays, entry]})

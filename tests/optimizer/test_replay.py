@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -64,27 +66,47 @@ def tallies_equal(one: Tally, other: Tally) -> None:
         np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-def obvious_rounds(replays, policy_of_text):
+def obvious_row(recorded, parent, rank, place, number):
+    """(row or None, its tree) of a child, as `below` has it.
+
+    parent  the row and tree of the node above
+    place   (that of the child, should it be on the text; the text's end)
+    number  the child's
+    """
+    row, tree = parent
+    if row is None:
+        return None, tree
+    if recorded.child[row, rank] >= 0:
+        return int(recorded.first[tree] + recorded.child[row, rank]), tree
+    if recorded.goes_on and recorded.taken[row] == rank and place[0] < place[1]:
+        return int(recorded.first[place[0]]), place[0]
+    others = list(range(recorded.first[tree] + 1, recorded.first[tree + 1]))
+    turned = others * 2 if recorded.goes_on else []
+    start = number % max(1, len(others))
+    return next((o for o in turned[start:] if recorded.taken[o] < 0), None), tree
+
+
+def obvious_rounds(recorded, policy_of_text):
     """(tokens, nodes, widths, depth) of every round of every text: dictionaries and recursion.
 
     A node is the path of ranks that leads to it.
     """
-    recorded = replays.recorded
     found = []
-    for text in range(replays.num_texts):
+    for text in range(len(recorded.texts)):
         policy = policy_of_text()
         place, end = recorded.texts[text]
         while place < end:
-            rows = {(): int(recorded.first[place])}
-
-            def row_of(path, rows=rows, place=place):
-                if path not in rows:
-                    above = row_of(path[:-1])
-                    own = -1 if above is None else int(recorded.child[above, path[-1]])
-                    rows[path] = None if own < 0 else int(recorded.first[place]) + own
-                return rows[path]
-
             nodes, children, expanded, widths = [()], {}, set(), []
+            rows = {(): (int(recorded.first[place]), place)}
+
+            def row_of(path, rows=rows, place=place, end=end, nodes=nodes):
+                for depth in range(1, len(path) + 1):
+                    part = path[:depth]
+                    if part not in rows:
+                        here = (place + depth, end), nodes.index(part)
+                        rows[part] = obvious_row(recorded, rows[part[:-1]], part[-1], *here)
+                return rows[path][0]
+
             policy.start(99)
             while requests := policy.grow():
                 new = []
@@ -99,7 +121,7 @@ def obvious_rounds(replays, policy_of_text):
                         nodes.append((*path, rank))
                 if new:
                     there = [row_of(nodes[node]) for node in new]
-                    unknown = np.full(replays.num_children, np.nan)
+                    unknown = np.full(recorded.drawn.shape[1], np.nan)
                     drawn = [unknown if r is None else recorded.drawn[r] for r in there]
                     blank = np.full(4, np.nan)
                     shown = [blank if r is None else recorded.features[r] for r in there]
@@ -121,20 +143,26 @@ def obvious_rounds(replays, policy_of_text):
     return found
 
 
+RECORDS = [{}, {"num_expanded": 3}, {"num_expanded": 1}, {"goes_on": False}]
+
+
 @pytest.mark.parametrize("name", DRAFTINGS)
+@pytest.mark.parametrize("record", RECORDS, ids=str)
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_compiled_rounds_are_those_of_the_protocol(name, deterministic):
-    replays = made_up(1, deterministic=deterministic, scores=True)
+def test_compiled_rounds_are_those_of_the_protocol(name, deterministic, record):
+    replays = made_up(1, deterministic=deterministic, scores=True, **record)
     drafting = DRAFTINGS[name]
     assert drafting.kind in PLAYED
-    slow = play(replays.recorded, lambda: drafting.policy(deterministic=deterministic))
-    tallies_equal(replays.play(drafting), slow)
+    policy = partial(drafting.policy, deterministic=deterministic)
+    tallies_equal(replays.play(drafting), play(replays.recorded_for(drafting), policy))
 
 
 @pytest.mark.parametrize("drafting", DRAFTINGS.values(), ids=lambda drafting: drafting.kind)
-def test_rounds_are_what_one_plays_by_hand(drafting):
-    replays = made_up(2, scores=True)
-    found = obvious_rounds(replays, lambda: drafting.policy(deterministic=False))
+@pytest.mark.parametrize("record", RECORDS, ids=str)
+def test_rounds_are_what_one_plays_by_hand(drafting, record):
+    replays = made_up(2, scores=True, **record)
+    recorded = replays.recorded_for(drafting)
+    found = obvious_rounds(recorded, lambda: drafting.policy(deterministic=False))
     tally = replays.play(drafting)
     for text in range(replays.num_texts):
         own = [each[1:] for each in found if each[0] == text]
@@ -169,7 +197,7 @@ def test_a_fixed_tree_emits_its_part_of_the_path(parents):
 
 @pytest.mark.parametrize("name", ["greedy, deep", "threshold", "probability"])
 def test_rounds_that_meet_the_end_of_their_tree_are_known(name):
-    """A round is cut short where a node is expanded of which the record has no row."""
+    """A round meets the end where a node is expanded of which the record has no row."""
     replays, drafting = made_up(6, num_expanded=4), DRAFTINGS[name]
     played = Played(replays.play(drafting), step_costs(made()))
     tally = play(replays.recorded, lambda: drafting.policy(deterministic=False))
@@ -185,7 +213,7 @@ def test_a_mean_step_is_the_mean_over_the_rounds():
     )
     costs, replays = step_costs(profile), made_up(4)
     drafting = DRAFTINGS["price"]
-    rounds = obvious_rounds(replays, lambda: drafting.policy(deterministic=False))
+    rounds = obvious_rounds(replays.recorded, lambda: drafting.policy(deterministic=False))
     times = [
         costs.verify_ms(nodes) + costs.overhead_ms(nodes)
         + sum(costs.draft_ms(w) if w else costs.draft_root.ms for w in widths)
@@ -248,9 +276,9 @@ def test_what_was_not_timed_is_not_graded():
     assert made_up(8).played_by_halves([greedy, greedy], costs) is None
 
 
-def test_below_what_was_not_recorded_nothing_grows():
+def test_below_what_was_not_recorded_nothing_grows_where_records_do_not_go_on():
     """Trees of a single expanded node: a chain that goes on is cut there, and counted."""
-    replays = made_up(9, num_expanded=1)
+    replays = made_up(9, num_expanded=1, goes_on=False)
     chain = StoppingDrafting(score="probability", threshold=0.99, max_depth=5)
     tally = replays.play(chain)
     going_on = replays.recorded.drawn[:, 0] >= 0.01

@@ -9,15 +9,15 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from planner.documents.arrays import replay_arrays
 from planner.documents.sampling import Sampling
-from planner.policies import GreedyDrafting, StoppingDrafting, TreeDrafting
-from planner.policies.fixed import FixedTree
-from planner.replay.replays import Replays, replays_of
-from profiler import Pair, Settings, measure_profile
+from planner.policies import GreedyDrafting, StoppingDrafting
+from planner.replay.replays import Replays
+from planner.replay.rounds import play
+from profiler import Pair
 from profiler.recording import Recording, Width, record_replays, replay_entry
 from profiler.target_texts import sample_continuations
 from runtime import VERIFIERS, Session, TableModel
-from runtime.randomness import seeded_source
 from runtime.written import Written
 from tests.runtime.exact_source import law
 from tests.verifiers.distributions import FLAVOURS, random_pair
@@ -258,69 +258,66 @@ def test_the_statistical_check_sees_rejected_subtrees_that_do_not_know_it(monkey
     assert min(p_values("traversal", RULES["greedy"])) < LEVEL / SIZE
 
 
-# ------------------------------------------- no chance at all: temperature 0, exactly
-
-GREEDY = Sampling(temperature=0.0)
-PENAL = Sampling(temperature=0.0, repetition_penalty=1.6)
+# ------------------------------------------- where recorded trees end: beyond their roots alone
 
 
-def greedy_pair():
-    return table(4, size=11, scale=2.0), table(5, size=11, scale=2.0)
+class FirstRound:
+    """A policy asked through its protocol: what it was shown up to the rejection, in one round."""
+
+    def __init__(self, drafting):
+        self._policy, self.outcome = drafting.policy(deterministic=False), None
+        self._shown = []
+        self.num_nodes, self.num_candidates = self._policy.num_nodes, self._policy.num_candidates
+        self.columns, self.start, self.grow = (
+            self._policy.columns, self._policy.start, self._policy.grow
+        )  # fmt: skip
+
+    def expanded(self, nodes, drawn, features):
+        self._shown.append(tuple(np.round(drawn, 5).ravel().tolist()))
+        self._policy.expanded(nodes, drawn, features)
+
+    def verified(self, path, step_ms):
+        if self.outcome is None:
+            self.outcome = tuple(self._shown[: len(path) + 1]), len(path) + 1
 
 
-def replays_at_zero(target, draft, prompts, texts, sampling) -> Replays:
-    width = Width(num_expanded=120, num_children=4)
+def shown_until_rejected(exact: dict) -> dict:
+    """P(what a chain's rule saw up to the rejection, tokens emitted), from `real_law`."""
+    found = defaultdict(float)
+    for (log, tokens), chance in exact.items():
+        shown = [entry for entry in log if entry and isinstance(entry[0], float)]
+        found[tuple(shown[: len(tokens)]), tuple(tokens)] += chance
+    return found
+
+
+def p_values_beyond(verifier, *, goes_on, num_texts=300) -> list[float]:
+    """Chains longer than the record, whose trees are of one expanded node each."""
+    target, draft, drafting, length = table(0), table(1), RULES["chain"], 6
+    prompts = [[seed % SIZE] for seed in range(num_texts)]
+    texts = sample_continuations(target, prompts, SAMPLING, length, seed=1)
     written = [Written(*each) for each in zip(prompts, texts, strict=True)]
-    pair, recording = Pair(target, draft), Recording("topk", width, seed=0)
-    piece = record_replays(pair, written, sampling, recording)
-    entry, arrays = replay_entry(piece, sampling, "topk", width)
-    profile = measure_profile(
-        pair, prompts, Settings(samplings=(sampling,), contexts=(3,), max_nodes=4, num_tokens=3,
-                                num_ranks=3, repeats=2, num_replayed=0),
-    )  # fmt: skip
-    content = profile._content | arrays
-    profile = profile.model_copy(update={"replays": [entry]}).with_arrays(content, "x.safetensors")
-    replays = replays_of(profile, sampling, "topk")
-    assert replays is not None
-    return replays
+    recording = Recording(verifier, Width(num_expanded=1, num_children=2), seed=2)
+    piece = record_replays(Pair(target, draft), written, SAMPLING, recording)
+    rounds = [FirstRound(drafting) for _ in texts]
+    entry, arrays = replay_entry(piece, SAMPLING, verifier, recording.width)
+    replays = Replays.of(entry, replay_arrays(arrays, entry.arrays, ""))
+    recorded = replays.recorded._replace(goes_on=goes_on)
+    waiting = iter([rounds[0], *rounds])  # the first is asked for its size alone
+    play(recorded, lambda: next(waiting))
+    counts = defaultdict(Counter)
+    for (prompt, text), one in zip(written, rounds, strict=True):
+        shown, num_tokens = one.outcome
+        counts[prompt[0]][shown, tuple(text[:num_tokens])] += 1
+    return [
+        p_value(seen, shown_until_rejected(real_law(target, draft, verifier, drafting, context)))
+        for context, seen in counts.items()
+    ]
 
 
-def steps_along(target, draft, prompt, text, policy, sampling) -> list:
-    """Real steps from `prompt` until `text` is written, trees never cut."""
-    rng = seeded_source(0, target.device)
-    session = Session(target, draft, verifier=VERIFIERS["topk"], sampling=sampling, rng=rng)
-    session.prefill(prompt)
-    steps = []
-    while len(session.tokens) < len(prompt) + len(text):
-        steps.append(session.step(policy))
-    written = session.tokens[len(prompt) : len(prompt) + len(text)]
-    assert written == text
-    return steps
+@pytest.mark.parametrize("verifier", ["rrsw", "rrs"])
+def test_where_a_tree_ends_rounds_go_on_with_the_law_of_real_ones(verifier):
+    assert min(p_values_beyond(verifier, goes_on=True)) > LEVEL / SIZE
 
 
-@pytest.mark.parametrize(
-    "drafting",
-    [
-        GreedyDrafting(num_nodes=12, max_depth=6, max_children=4),
-        StoppingDrafting(score="confidence", threshold=0.9, max_depth=8),
-        StoppingDrafting(score="entropy", threshold=0.95, max_depth=8),
-        TreeDrafting(parents=[-1, 0, 0, 0, 1, 1, 2, 4, 5]),
-    ],
-    ids=lambda drafting: drafting.kind,
-)
-@pytest.mark.parametrize("sampling", [GREEDY, PENAL], ids=str)
-def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting, sampling):
-    target, draft = greedy_pair()
-    prompts = [[1, 2], [7], [3, 3, 9]]
-    texts = sample_continuations(target, prompts, sampling, 25, seed=0)
-    tally = replays_at_zero(target, draft, prompts, texts, sampling).play(drafting)
-    assert tally.unknown.sum() == 0
-    for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
-        grown = not isinstance(drafting, TreeDrafting)
-        policy = drafting.policy(deterministic=True) if grown else FixedTree(drafting.tree)
-        steps = steps_along(target, draft, prompt, text, policy, sampling)
-        assert tally.rounds[index] == len(steps)
-        for n in range(tally.sizes.shape[1]):
-            assert tally.sizes[index, n] == sum(step.num_nodes == n for step in steps)
-            later = [width for step in steps for width in step.widths[1:]]
-            assert tally.widths[index, n] == later.count(n) * (n > 0)
+def test_the_statistical_check_sees_rounds_that_end_with_their_tree():
+    assert min(p_values_beyond("rrsw", goes_on=False)) < LEVEL / SIZE

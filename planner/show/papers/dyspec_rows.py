@@ -7,7 +7,7 @@ printed beside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ...policies import Drafting, GreedyDrafting, ThresholdDrafting, TreeDraftin
 from ...replay.chance_tables import tried
 from ...replay.replays import Played
 from ...trees.frontier import best_tree
-from ..words import CUT_SHORT
 from .ground import Ground, Missing, matched
 from .mask_blocks import best_first, heavy_path, num_blocks, random_tree
 from .row import PROFILE, Bars, Lines, Masks, Orders, PaperRow, RowNumber, RowResult, Spot
@@ -29,8 +28,8 @@ PAPER = "DySpec (Xiong et al., 2024)"
 TREES = "a profile with recorded trees"
 _EDGES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 _DEPTH = 24
-_SIZES = (64, 48, 32, 24, 16, 12, 8, 6)
-"""Nodes of contests, as many as recorded trees allow; 64 are printed."""
+_SIZE = 64
+"""Nodes of contests, as printed."""
 GREEDY, THRESHOLD = "DySpec, greedy", "DySpec, threshold"
 _OFFLOADED = 1 / 200
 """A draft pass of Llama2-7B over a token of Llama2-70B, offloaded: 25 ms and 5 s (section 5.3)."""
@@ -117,48 +116,23 @@ def _figure_4(ground: Ground) -> RowResult:
     return RowResult.of(source, numbers, parts["deciding"] < 0.02 * whole, "printed: less than")
 
 
-@dataclass(frozen=True)
-class PlayedContest:
+def _contest(ground: Ground, sampling: Sampling) -> dict[str, Played]:
     """DySpec's policies beside fixed trees of as many nodes, on the same recorded trees."""
-
-    size: int
-    played: dict[str, Played]
-    cut_short: float
-    """The greatest share of rounds that met the end of their recorded tree."""
-
-    @property
-    def note(self) -> str:
-        """The size of the trees, and why they are no larger."""
-        words = f"{self.size} nodes"
-        if self.size < _SIZES[0]:
-            words += ", the most for which recorded trees are large enough"
-        return words
-
-
-def _contest(ground: Ground, sampling: Sampling) -> PlayedContest:
-    """The contest of the most nodes with which hardly any round meets its recorded tree's end."""
     replays, costs = ground.replays(sampling), ground.costs("rrsw", sampling)
-    for size in _SIZES:
-        played = {
-            name: Played(replays.play(drafting), costs)
-            for name, drafting in _rivals(ground, sampling, size).items()
-        }
-        cut = max(each.cut_short for each in played.values())
-        if cut <= CUT_SHORT:
-            return PlayedContest(size, played, cut)
-    raise Missing("needs larger recorded trees (--num-expanded)")
+    rivals = _rivals(ground, sampling)
+    return {name: Played(replays.play(drafting), costs) for name, drafting in rivals.items()}
 
 
-def _rivals(ground: Ground, sampling: Sampling, size: int) -> dict[str, Drafting]:
+def _rivals(ground: Ground, sampling: Sampling) -> dict[str, Drafting]:
     """DySpec's two policies, Sequoia's tree, and SpecInfer's 5 chains."""
     children = ground.replays(sampling).num_children
-    limits = {"num_nodes": size, "max_depth": _DEPTH, "max_children": children}
-    best = ground.best(size, "rrsw", sampling, max_children=children)
+    limits = {"num_nodes": _SIZE, "max_depth": _DEPTH, "max_children": children}
+    best = ground.best(_SIZE, "rrsw", sampling, max_children=children)
     many = min(5, children)
-    fixed = {"Sequoia": best, "SpecInfer": chains(many, (size - 1) // many)}
+    fixed = {"Sequoia": best, "SpecInfer": chains(many, (_SIZE - 1) // many)}
     return {
         GREEDY: GreedyDrafting.model_validate(limits),
-        THRESHOLD: ThresholdDrafting.model_validate(limits | {"threshold": 1 / size}),
+        THRESHOLD: ThresholdDrafting.model_validate(limits | {"threshold": 1 / _SIZE}),
         **{name: TreeDrafting(parents=tree.parents.tolist()) for name, tree in fixed.items()},
     }
 
@@ -168,8 +142,8 @@ def _tokens(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.samplings:
         contest = _contest(ground, sampling)
-        where = f"{sampling}, {contest.note}"
-        tokens = {name: each.tokens_per_step for name, each in contest.played.items()}
+        where = f"{sampling}, {_SIZE} nodes"
+        tokens = {name: each.tokens_per_step for name, each in contest.items()}
         numbers += [RowNumber(name, each, None, where) for name, each in tokens.items()]
         holds &= tokens[GREEDY] > max(tokens["Sequoia"], tokens["SpecInfer"])
     return RowResult.of("profile, recorded trees", numbers, holds)
@@ -182,12 +156,12 @@ def _table_3(ground: Ground) -> RowResult:
         contest = _contest(ground, sampling)
         speed = {
             name: each.tokens_per_step / (1 + each.passes_per_step * _OFFLOADED)
-            for name, each in contest.played.items()
+            for name, each in contest.items()
         }
         own = max(GREEDY, THRESHOLD, key=speed.__getitem__)
         beside = 9.4 if matched(sampling, 0.0) else None
         numbers += [
-            RowNumber(name, each, beside if name == own else None, f"{sampling}, {contest.note}")
+            RowNumber(name, each, beside if name == own else None, f"{sampling}, {_SIZE} nodes")
             for name, each in speed.items()
         ]
         holds &= speed[own] > max(speed["Sequoia"], speed["SpecInfer"])
@@ -200,11 +174,11 @@ def _table_4(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.random_samplings:
         contest = _contest(ground, sampling)
-        level, best = (contest.played[name].tokens_per_step for name in (THRESHOLD, "Sequoia"))
-        sizes = contest.played[THRESHOLD].sizes
-        used = float(sizes @ np.arange(len(sizes))) / contest.size
+        level, best = (contest[name].tokens_per_step for name in (THRESHOLD, "Sequoia"))
+        sizes = contest[THRESHOLD].sizes
+        used = float(sizes @ np.arange(len(sizes))) / _SIZE
         beside = 551.79 / 768 if matched(sampling, 0.6) else None
-        where = f"{sampling}, {contest.note}"
+        where = f"{sampling}, {_SIZE} nodes"
         numbers += [
             RowNumber("share of the nodes used", used, beside, where),
             RowNumber(THRESHOLD, level, None, where),
@@ -220,7 +194,7 @@ def _figure_5(ground: Ground) -> RowResult:
     numbers, holds = [], True
     for sampling in ground.samplings:
         contest = _contest(ground, sampling)
-        own = contest.played[THRESHOLD].sizes
+        own = contest[THRESHOLD].sizes
         numbers += [
             RowNumber(
                 "share of the trees",
@@ -237,7 +211,7 @@ def _figure_5(ground: Ground) -> RowResult:
         sizes = [int(np.argmax(shares >= share)) for share in (0.1, 0.5, 0.9)]
         names = ("a tenth of the trees have at most", "half", "nine tenths")
         numbers += [
-            RowNumber(name, size, None, f"{sampling}, at most {contest.note}")
+            RowNumber(name, size, None, f"{sampling}, at most {_SIZE} nodes")
             for name, size in zip(names, sizes, strict=True)
         ]
         holds &= sizes[0] < sizes[-1]
