@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from benchmarks import (
+    batches,
     budgets,
     coverage,
     decoding,
@@ -35,6 +36,7 @@ from planner.policies import ThresholdDrafting, TreeDrafting
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
 TABLES = {
+    ("batches", "batches.md"): (batches.BatchRow, batches.table),
     ("budgets", "predictions.md"): (budgets.BudgetRow, budgets.table),
     ("coverage", "predictions.md"): (coverage.CoverageRow, coverage.table),
     ("drafts", "drafts.md"): (drafts.DraftRow, drafts.table),

@@ -162,10 +162,29 @@ def command(
         options.say("the acceptance traces go beside a file only: give -o FILE to keep them")
         profile = profile.without_arrays()
     options.deliver(profile, output)
-    if line := beside_words(profile.surroundings):
-        options.say(line)
+    for line in (beside_words(profile.surroundings), own_sampling(pair.target, settings.samplings)):
+        if line:
+            options.say(line)
     if output is not None:
         discard_pieces(output)
+
+
+def own_sampling(target: LanguageModel, measured: Sequence[Sampling]) -> str:
+    """A line on the sampling that the target's makers recommend, if it was not measured."""
+    from runtime import HuggingFaceModel, sampling_of
+
+    from ..documents.document import PlannerError
+
+    config = getattr(getattr(target, "module", None), "generation_config", None)
+    if not isinstance(target, HuggingFaceModel) or config is None or not config.do_sample:
+        return ""
+    try:
+        own = sampling_of(config)
+    except PlannerError as error:
+        return f"note: the target's own sampling cannot be planned for: {error}"
+    if own in measured:
+        return ""
+    return f"note: the target's own settings sample at {own}; to plan for it: {own.flags}"
 
 
 def _scoring_heads(

@@ -67,6 +67,17 @@ class Sampling(Part):
         alone = {"temperature": self.draft_temperature, "draft_temperature": None}
         return self.model_copy(update=alone)
 
+    @property
+    def flags(self) -> str:
+        """The options of `planner profile` that ask for it."""
+        words = [f"--temperature {self.temperature:g}"]
+        words += [
+            f"--{name.replace('_', '-')} {getattr(self, name):g}"
+            for name, usual in type(self).model_fields.items()
+            if name != "temperature" and getattr(self, name) != usual.default
+        ]
+        return " ".join(words)
+
     def __str__(self) -> str:
         words = [f"T={self.temperature:g}"]
         words += [f"top-k={self.top_k}"] if self.top_k else []

@@ -7,9 +7,10 @@ import torch
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 from planner import PlannerError
+from planner.cli.profile import own_sampling
 from planner.documents.sampling import Sampling
 from planner.plans.plan import Plan
-from runtime import Decoder, distribution, sampling_of
+from runtime import Decoder, HuggingFaceModel, LookupModel, distribution, sampling_of
 from runtime.generation_config import DEFAULT_TOP_K
 from runtime.held_tokens import held_by
 
@@ -83,3 +84,18 @@ def test_what_no_plan_can_hold_is_refused_by_name(fields):
     with pytest.raises(PlannerError, match=f"generation_config.{name}: got .* unset it"):
         sampling_of(GenerationConfig(do_sample=True, **fields))
     assert not sampling_of(GenerationConfig(typical_p=1.0, num_beams=1)).cuts
+
+
+def test_what_the_targets_makers_recommend_is_told_where_it_was_not_measured():
+    target = HuggingFaceModel(model(0))
+    target.module.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05
+    )
+    own = sampling_of(target.module.generation_config)
+    line = own_sampling(target, [Sampling(temperature=0.7)])
+    assert line.endswith("--temperature 0.7 --top-k 20 --top-p 0.8 --repetition-penalty 1.05")
+    assert own_sampling(target, [own]) == ""
+    target.module.generation_config = GenerationConfig(do_sample=True, no_repeat_ngram_size=3)
+    assert "no_repeat_ngram_size" in own_sampling(target, [own])
+    target.module.generation_config = GenerationConfig()
+    assert own_sampling(target, [own]) == own_sampling(LookupModel(target), [own]) == ""

@@ -119,6 +119,8 @@ def test_the_draft_may_have_a_temperature_of_its_own():
     penal = Sampling(temperature=0.0, repetition_penalty=1.1)
     assert penal.of_draft == Sampling(temperature=1.0, repetition_penalty=1.1)
     assert str(penal) == "T=0 penalty=1.1"
+    assert penal.flags == "--temperature 0 --repetition-penalty 1.1"
+    assert warm.flags == "--temperature 0.6 --top-k 5 --draft-temperature 0.9"
 
 
 def test_what_cuts_nothing_is_not_written_down():
