@@ -34,8 +34,10 @@ TEMPERATURES = (0.0, 0.6)
 
 @dataclass(frozen=True)
 class BatchRow(ContestRow):
-    """A number of requests at a time; speedups are multiples of decoding as many without a draft, of
-    three numbers the last two are the 95 % interval."""
+    """A number of requests at a time; speedups are multiples of decoding as many without a draft.
+
+    Of three numbers the last two are the 95 % interval.
+    """
 
     batch_size: int
     plain_ms: float
@@ -92,7 +94,7 @@ def measured(
 
 
 def words(report: Report) -> str:
-    """What was carried out."""
+    """The setting that was carried out."""
     plan = report.carried_out
     return f"{plan.drafting.words()}, {plan.verifier}" if plan.speculates else "no draft"
 
