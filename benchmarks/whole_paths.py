@@ -169,7 +169,8 @@ def summary(rows: Sequence[WholePathsRow]) -> list[str]:
             gains = [row.gains[place] for row in own]
             mean = np.mean([gain.measured for gain in gains])
             promised = np.mean([gain.predicted for gain in gains])
-            words.append(f"{mean:+.1%} over `{rival}` (predicted {promised:+.1%})")
+            error = np.hypot.reduce([gain.error for gain in gains]) / len(gains)
+            words.append(f"{mean:+.1%} ± {error:.1%} over `{rival}` (predicted {promised:+.1%})")
         chosen = sum(row.auto == VERIFIERS[-1] for row in own)
         lines.append(
             f"- T = {temperature:g}: `traversal` on average {', '.join(words)}; `auto` chooses it "
