@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +38,7 @@ from ..documents.times import Costs, Curve
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
 from .intervals import inverse, product
+from .time_table import Time, TimeTable
 
 _ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
 """sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
@@ -51,76 +51,6 @@ Of 40 plans that were decoded up to an hour after they had been profiled, the sp
 at .032 (docs/results/predictions.md, "How often the intervals hold")."""
 
 GROWING_OVERHEAD = "tree size (overhead of growing trees)"
-
-_WIDEST = 100.0
-"""Of an interval's half-width on the logarithmic scale: what is wider says nothing either, and its
-bounds would leave what a float can hold."""
-
-
-class Time(NamedTuple):
-    """Milliseconds and their standard error."""
-
-    ms: float
-    error_ms: float
-
-    @property
-    def estimate(self) -> Estimate:
-        """The time with its 95 % interval."""
-        factor = float(np.exp(min(1.96 * self.error_ms / self.ms, _WIDEST)))
-        return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
-
-
-@dataclass(frozen=True)
-class TimeTable:
-    """Times for every whole count between the smallest and the largest measured one."""
-
-    what: str
-    first: int
-    """The smallest count."""
-    ms: np.ndarray
-    """float64 [num_counts]."""
-    error_ms: np.ndarray
-    """float64 [num_counts]: standard errors."""
-
-    @property
-    def last(self) -> int:
-        """The largest count."""
-        return self.first + len(self.ms) - 1
-
-    def __call__(self, count: int) -> Time:
-        """The time at one count.  Raises PlannerError outside what was measured."""
-        self._check(count)
-        place = count - self.first
-        return Time(float(self.ms[place]), float(self.error_ms[place]))
-
-    def at(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(ms, error_ms) of many counts, with the same errors."""
-        for each in counts[(counts < self.first) | (counts > self.last)]:
-            self._check(each)
-        places = counts - self.first
-        return self.ms[places], self.error_ms[places]
-
-    def total(self, often: np.ndarray, *, smaller: bool = False) -> float:
-        """Milliseconds of each count so often, float64 [k] from 0 on; inf with one that was not
-        measured, smaller ones excepted if they take as long as the smallest."""
-        inside, below = often[self.first : self.last + 1], float(often[: self.first].sum())
-        if often[self.last + 1 :].any() or (below > 0 and not smaller):
-            return np.inf
-        return float(inside @ self.ms[: len(inside)]) + below * float(self.ms[0])
-
-    def table(self, last: int) -> np.ndarray:
-        """float64 [last + 1]: milliseconds by count, inf where nothing was measured."""
-        full = np.full(max(last, self.last) + 1, np.inf)
-        full[self.first : self.last + 1] = self.ms
-        return full[: last + 1]
-
-    def _check(self, count: int) -> None:
-        if not self.first <= count <= self.last:
-            raise PlannerError(
-                f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
-                "stay within, or profile over a wider range"
-            )
-
 
 TREES, CHAINS = "trees", "chains"
 """What grows, where no head is asked; where one is, its SHA-256 stands for the chains it ends."""
@@ -142,6 +72,10 @@ class StepCosts:
     """Relative, of steps with a draft: by how much one sitting differs from the next, and one start
     of an engine from another (`Costs.start_error`), and what programs beside the measurement may
     have changed."""
+    lone_draft: Time | None = None
+    """What a later draft pass takes besides its rows' own share, where several requests decode
+    together: a request that still drafts when the others have ended keeps them waiting so long.
+    None for one request, and where one was not timed."""
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""
@@ -280,12 +214,21 @@ def step_costs(
         ),
     )
     here, there = (_growing_tables(entry, verifier) for entry in (first, second))
+    alone: Mapping[str, StepCosts] = {}
+    if batch_size > 1 and profile.engine is None and any(e.batch_size == 1 for e in profile.costs):
+        alone = step_costs(profile, verifier=verifier, context=context, sampling=sampling).grown
     grown = {}
     for what in here.keys() & there.keys():
         root, draft, overhead = (
             _between(a, b, weight) for a, b in zip(here[what], there[what], strict=True)
         )
-        grown[what] = replace(made, draft_root=root(root.first), draft=draft, overhead=overhead)
+        grown[what] = replace(
+            made,
+            draft_root=root(root.first),
+            draft=draft,
+            overhead=overhead,
+            lone_draft=_lone_draft(alone[what].draft, draft, batch_size) if what in alone else None,
+        )
     return replace(made, grown=grown)
 
 
@@ -293,6 +236,13 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
     """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval; the
     three errors are independent."""
     return product(tokens_per_step, inverse(step.estimate), autoregressive.estimate)
+
+
+def _lone_draft(one: TimeTable, many: TimeTable, batch_size: int) -> Time:
+    """The part of a pass that does not depend on the number of requests in it, by the times of one
+    request and of `batch_size`, at the least width."""
+    (ms, error), shared = one(one.first), many(many.first).ms
+    return Time(max(ms - (shared - ms) / (batch_size - 1), 0.0), error)
 
 
 def _around(entries: Sequence[Costs], context: int) -> tuple[Costs, Costs, float]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import hypot
 
 from ..documents.tree import Tree
-from ..estimates.step_costs import StepCosts, Time, speedup
+from ..estimates.step_costs import StepCosts, speedup
+from ..estimates.time_table import Time
 from ..optimizer.grading import Candidate
 from ..policies import ConfidentDrafting, Drafting, DynamicDrafting, TreeDrafting
 from ..verifiers import VERIFIERS

@@ -28,7 +28,8 @@ from ..documents.head_card import HeadFile
 from ..documents.profile import Profile, Replay
 from ..documents.sampling import Sampling
 from ..estimates.bootstrap import ratio_samples
-from ..estimates.step_costs import StepCosts, Time
+from ..estimates.step_costs import StepCosts
+from ..estimates.time_table import Time
 from ..policies import Drafting, TreeDrafting
 from ..verifiers import VERIFIERS, verifier_at
 from .recorded import Recorded, Tally
@@ -182,13 +183,30 @@ class Played:
             known = np.array([count]), np.array([time.ms]), np.array([time.error_ms])
             return Spent(curve, *known, often[:, None])
 
-        return [
+        found = [
             Spent("verify", sizes, *costs.verify.at(sizes), by_size),
             Spent(costs.overhead.what, sizes, *costs.overhead.at(walked), by_size),
             once(costs.draft.what, 0, costs.draft_root, tally.root_passes),
             Spent(costs.draft.what, widths, *costs.draft.at(widths), tally.widths[:, widths]),
             once("target step", 1, costs.autoregressive, alone),
         ]
+        if costs.lone_draft is not None:
+            found.append(once("waiting", 1, costs.lone_draft, tally.rounds * self.waited))
+        return found
+
+    @cached_property
+    def waited(self) -> float:
+        """Draft passes of a step in which a request waits for others of its batch, beyond its own.
+
+        The longest of b independent rounds decides how many there are: of the chance F(k) that one
+        has at most k, all of them have at most k with F(k)^b.  A round's passes are taken to be
+        proportional to its levels.
+        """
+        at_most, levels = self.depths.cumsum(), np.arange(len(self.depths)) @ self.depths
+        if self.costs.lone_draft is None or levels == 0:
+            return 0.0
+        later = (at_most - at_most**self.costs.batch_size).sum()
+        return float(later * self.passes_per_step / levels)
 
     @cached_property
     def ms(self) -> np.ndarray:
@@ -222,6 +240,8 @@ class Played:
         ms = passes * costs.draft_root.ms + alone * costs.autoregressive_ms
         ms += costs.verify.total(sizes) + costs.overhead.total(sizes, smaller=True)
         ms += costs.draft.total(tally.widths.sum(axis=0))
+        if costs.lone_draft is not None:
+            ms += float(tally.rounds.sum()) * self.waited * costs.lone_draft.ms
         return float(tally.tokens.sum()) / ms if passes > 0 and ms < np.inf else -np.inf
 
     @property

@@ -1,0 +1,80 @@
+"""Times with their errors, and tables of them by a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..documents.document import PlannerError
+from ..documents.estimate import Estimate
+
+_WIDEST = 100.0
+"""Of an interval's half-width on the logarithmic scale: what is wider says nothing either, and its
+bounds would leave what a float can hold."""
+
+
+class Time(NamedTuple):
+    """Milliseconds and their standard error."""
+
+    ms: float
+    error_ms: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """The time with its 95 % interval."""
+        factor = float(np.exp(min(1.96 * self.error_ms / self.ms, _WIDEST)))
+        return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
+
+
+@dataclass(frozen=True)
+class TimeTable:
+    """Times for every whole count between the smallest and the largest measured one."""
+
+    what: str
+    first: int
+    """The smallest count."""
+    ms: np.ndarray
+    """float64 [num_counts]."""
+    error_ms: np.ndarray
+    """float64 [num_counts]: standard errors."""
+
+    @property
+    def last(self) -> int:
+        """The largest count."""
+        return self.first + len(self.ms) - 1
+
+    def __call__(self, count: int) -> Time:
+        """The time at one count.  Raises PlannerError outside what was measured."""
+        self._check(count)
+        place = count - self.first
+        return Time(float(self.ms[place]), float(self.error_ms[place]))
+
+    def at(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(ms, error_ms) of many counts, with the same errors."""
+        for each in counts[(counts < self.first) | (counts > self.last)]:
+            self._check(each)
+        places = counts - self.first
+        return self.ms[places], self.error_ms[places]
+
+    def total(self, often: np.ndarray, *, smaller: bool = False) -> float:
+        """Milliseconds of each count so often, float64 [k] from 0 on; inf with one that was not
+        measured, smaller ones excepted if they take as long as the smallest."""
+        inside, below = often[self.first : self.last + 1], float(often[: self.first].sum())
+        if often[self.last + 1 :].any() or (below > 0 and not smaller):
+            return np.inf
+        return float(inside @ self.ms[: len(inside)]) + below * float(self.ms[0])
+
+    def table(self, last: int) -> np.ndarray:
+        """float64 [last + 1]: milliseconds by count, inf where nothing was measured."""
+        full = np.full(max(last, self.last) + 1, np.inf)
+        full[self.first : self.last + 1] = self.ms
+        return full[: last + 1]
+
+    def _check(self, count: int) -> None:
+        if not self.first <= count <= self.last:
+            raise PlannerError(
+                f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
+                "stay within, or profile over a wider range"
+            )
