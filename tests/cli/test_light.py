@@ -15,7 +15,7 @@ import pytest
 from planner.cli.extras import DISTRIBUTION, EXTRAS
 
 ROOT = Path(__file__).parent.parent.parent
-DATA = ROOT / "notebooks" / "data" / "as-it-is"
+DATA = ROOT / "notebooks" / "data" / "inflated-to-25-M"
 MODELS = ROOT / "runtime" / "embedded"
 HEAVY = ("torch", "transformers", "tokenizers", "cvxpy", "matplotlib")
 BLOCKED = """

@@ -21,7 +21,8 @@ from profiler.target_texts import sample_continuations
 from runtime.randomness import TorchSource
 from runtime.written import Written
 
-from .test_replays import GREEDY, SAMPLING, table
+from .test_replays import SAMPLING, table
+from .test_replays_at_zero import GREEDY
 
 V = 6
 SAMPLINGS = (GREEDY, Sampling(temperature=1.0))
