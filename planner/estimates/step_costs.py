@@ -34,7 +34,7 @@ from ..documents.estimate import Estimate
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..documents.surroundings import share_of_others
-from ..documents.times import Costs, Curve
+from ..documents.times import Costs, Curve, GrowingTimes
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
 from .intervals import inverse, product
@@ -50,6 +50,7 @@ next: caches, clocks and who shares the memory differ, which no repetition withi
 Of 40 plans that were decoded up to an hour after they had been profiled, the speedups are likeliest
 at .032 (docs/results/predictions.md, "How often the intervals hold")."""
 
+GROWING_DRAFT = "level width (draft of growing trees)"
 GROWING_OVERHEAD = "tree size (overhead of growing trees)"
 
 TREES, CHAINS = "trees", "chains"
@@ -214,20 +215,18 @@ def step_costs(
         ),
     )
     here, there = (_growing_tables(entry, verifier) for entry in (first, second))
-    alone: Mapping[str, StepCosts] = {}
-    if batch_size > 1 and profile.engine is None and any(e.batch_size == 1 for e in profile.costs):
-        alone = step_costs(profile, verifier=verifier, context=context, sampling=sampling).grown
+    of_one = [_draft_tables(_of_one(profile, entry)) for entry in (first, second)]
     grown = {}
     for what in here.keys() & there.keys():
         root, draft, overhead = (
             _between(a, b, weight) for a, b in zip(here[what], there[what], strict=True)
         )
+        lone = None
+        if all(what in each for each in of_one):
+            single = _between(of_one[0][what], of_one[1][what], weight)
+            lone = _lone_draft(single, draft, batch_size)
         grown[what] = replace(
-            made,
-            draft_root=root(root.first),
-            draft=draft,
-            overhead=overhead,
-            lone_draft=_lone_draft(alone[what].draft, draft, batch_size) if what in alone else None,
+            made, draft_root=root(root.first), draft=draft, overhead=overhead, lone_draft=lone
         )
     return replace(made, grown=grown)
 
@@ -236,6 +235,15 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
     """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval; the
     three errors are independent."""
     return product(tokens_per_step, inverse(step.estimate), autoregressive.estimate)
+
+
+def _of_one(profile: Profile, costs: Costs) -> Costs | None:
+    """The times of one request beside these of several of this runtime's, if it was timed alike."""
+    if costs.batch_size == 1 or profile.engine is not None:
+        return None
+    alike = costs.context, costs.sampling
+    entries = (each for each in profile.costs if each.batch_size == 1)
+    return next((each for each in entries if (each.context, each.sampling) == alike), None)
 
 
 def _lone_draft(one: TimeTable, many: TimeTable, batch_size: int) -> Time:
@@ -277,19 +285,29 @@ def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
     )
 
 
+def _growing_times(costs: Costs) -> dict[str, GrowingTimes]:
+    """The times of policies at work, by what grows, as far as they were measured."""
+    timed = {TREES: costs.growing, CHAINS: costs.chains, **costs.scored}
+    return {what: times for what, times in timed.items() if times is not None}
+
+
+def _draft_tables(costs: Costs | None) -> dict[str, TimeTable]:
+    """Later draft passes, by what grows."""
+    timed = {} if costs is None else _growing_times(costs)
+    return {what: _table(times.draft, GROWING_DRAFT) for what, times in timed.items()}
+
+
 def _growing_tables(costs: Costs, verifier: str | None) -> dict[str, tuple[TimeTable, ...]]:
     """Tables by what grows: the first draft pass, later ones, overhead."""
-    timed = {TREES: costs.growing, CHAINS: costs.chains, **costs.scored}
     curves = list(costs.overhead.values())
     first, own = curves[0], curves[0] if verifier is None else costs.overhead[verifier]
     return {
         what: (
             _table(times.draft_root, "passes (draft_root of growing trees)"),
-            _table(times.draft, "level width (draft of growing trees)"),
+            _table(times.draft, GROWING_DRAFT),
             _deciding(*(_table(each, GROWING_OVERHEAD) for each in (own, times.overhead, first))),
         )
-        for what, times in timed.items()
-        if times is not None
+        for what, times in _growing_times(costs).items()
     }
 
 

@@ -82,5 +82,9 @@ def test_settings_are_compared_by_the_same_time():
 
 
 def test_where_one_request_was_not_timed_nobody_is_known_to_wait():
-    made = factory.profile([factory.positional([[0.6]])], [factory.costs(batch_size=4)])
-    assert step_costs(made, batch_size=4).lone_draft is None
+    growing = factory.growing_times(root=1.0, draft=lambda width: 2.0, overhead=lambda n: 0.1)
+    many = factory.costs(batch_size=4, context=512).model_copy(update={"growing": growing})
+    one = factory.costs(context=128).model_copy(update={"growing": growing})
+    for entries in ([many], [one, many]):  # none, and one at another context
+        made = factory.profile([factory.positional([[0.6]])], entries)
+        assert step_costs(made, batch_size=4).growing().lone_draft is None
