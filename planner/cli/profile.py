@@ -162,9 +162,11 @@ def command(
         options.say("the acceptance traces go beside a file only: give -o FILE to keep them")
         profile = profile.without_arrays()
     options.deliver(profile, output)
-    for line in (beside_words(profile.surroundings), own_sampling(pair.target, settings.samplings)):
-        if line:
-            options.say(line)
+    lines = [beside_words(profile.surroundings)]
+    if wishes.engine is None:
+        lines.append(own_sampling(pair.target, settings.samplings))
+    for line in filter(None, lines):
+        options.say(line)
     if output is not None:
         discard_pieces(output)
 

@@ -7,7 +7,7 @@ profile a plan is exported as it is, where the engine can carry it out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from ..documents.document import PlannerError
@@ -111,8 +111,20 @@ def export(
     if source is not None:
         check_told(source.draft.name, engine)
         if source.draft.is_lookup and engine in LOOKUPS:
-            return LOOKUPS[engine].export(task)
-    return ENGINES[engine].export(task)
+            return _with_penalty(LOOKUPS[engine].export(task), plan)
+    return _with_penalty(ENGINES[engine].export(task), plan)
+
+
+def _with_penalty(made: Export, plan: Plan) -> Export:
+    """The export with a note, if tokens that a text holds are made less likely."""
+    if not plan.sampling.penalizes:
+        return made
+    note = (
+        f"acceptance is that under a repetition penalty of {plan.sampling.repetition_penalty:g} on "
+        "target and draft alike: send it with every request; an engine that leaves the draft "
+        "without it accepts less"
+    )
+    return replace(made, notes=[*made.notes, note])
 
 
 def read(engine: str, words: str, sampling: Sampling, *, batch_size: int = 1) -> Import:

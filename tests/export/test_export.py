@@ -109,6 +109,17 @@ def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
     return max(found, key=lambda each: each[2])
 
 
+def test_a_repetition_penalty_is_said(profile, plan):
+    penal = plan.sampling.model_copy(update={"repetition_penalty": 1.1})
+    chain = {"drafting": TreeDrafting(parents=[-1, 0]), "verifier": "topk", "made_from": None,
+             "predicted": None}  # fmt: skip
+    made = export(plan.model_copy(update=chain), "vllm")
+    other = export(plan.model_copy(update=chain | {"sampling": penal}), "vllm")
+    assert other.content == made.content
+    (note,) = set(other.notes) - set(made.notes)
+    assert "repetition penalty of 1.1" in note
+
+
 @pytest.mark.parametrize("name", ["sglang", "trtllm-tree"])
 def test_one_level_needs_no_pass_as_wide_as_itself(profile, plan, name):
     """A profile of narrow passes and larger trees, of which all late levels cost too much."""
