@@ -13,18 +13,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
-from planner import Profile
-from planner.documents.sampling import Sampling
 from planner.optimizer import solve
 from planner.plans.plan import Plan
 from planner.plans.report import Report
-from profiler import Pair, Settings, measure_profile
+from profiler import Pair, Settings
 from runtime import decode_prompts
 from runtime.embedded import load_prompts
 
-from .contests import add_contests, contests_of, draft_of, one_thread, target_of
+from .contests import (
+    add_contests,
+    contests_of,
+    draft_of,
+    one_thread,
+    profiled,
+    samplings_at,
+    target_of,
+)
 from .coverage import three
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
@@ -49,15 +54,6 @@ class BatchRow(ContestRow):
     for_one: str
     """The setting of the plan for a single request."""
     for_one_speedup: list[float]
-
-
-def profiled(pair: Pair, path: Path) -> Profile:
-    """The profile at `path`, measured now if it is not there."""
-    if not path.exists():
-        samplings = tuple(Sampling(temperature=each) for each in TEMPERATURES)
-        settings = Settings(samplings=samplings, batch_sizes=SIZES)
-        measure_profile(pair, load_prompts("profile"), settings, output=path).save(path)
-    return Profile.load(path)
 
 
 def measured(
@@ -133,12 +129,14 @@ def main() -> None:
     add_contests(parser)
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
+    settings = Settings(samplings=samplings_at(TEMPERATURES), batch_sizes=SIZES)
     with folder_beside(arguments.output, keep=True) as folder, one_thread():
         for pair, shape in product(pairs, shapes):
             stem = f"{pair}-{shape or 'as-it-is'}"
             profile = profiled(
-                Pair(target_of(shape), draft_of(pair)), folder / f"profile-{stem}.json"
-            )
+                Pair(target_of(shape), draft_of(pair)), folder / f"profile-{stem}.json",
+                load_prompts("profile"), settings,
+            )  # fmt: skip
             for temperature in TEMPERATURES:
                 one, *others = (
                     solve(profile, temperature=temperature, batch_size=size) for size in SIZES

@@ -81,6 +81,20 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def profiled(
+    pair: Pair, path: Path, prompts: Sequence[Sequence[int]], settings: Settings
+) -> Profile:
+    """The profile at `path`, measured now if it is not there; interrupted, it goes on."""
+    if not path.exists():
+        measure_profile(pair, prompts, settings, output=path).save(path)
+    return Profile.load(path)
+
+
+def samplings_at(temperatures: Sequence[float]) -> tuple[Sampling, ...]:
+    """Plain sampling at each of them."""
+    return tuple(Sampling(temperature=each) for each in temperatures)
+
+
 @dataclass(frozen=True)
 class Profiling:
     """How much is measured for a profile."""
@@ -105,7 +119,7 @@ def facts_of(
     place = folder / f"{pair}-{prompts}.json"
     if not place.exists():
         settings = Settings(
-            samplings=tuple(Sampling(temperature=temperature) for temperature in TEMPERATURES),
+            samplings=samplings_at(TEMPERATURES),
             contexts=(CONTEXT,), repeats=2, num_tokens=profiling.num_tokens,
             num_replayed=profiling.num_prompts,
         )  # fmt: skip

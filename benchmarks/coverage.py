@@ -28,9 +28,9 @@ from profiler import Pair
 from runtime import decode_prompts
 from runtime.embedded import load_prompts
 
-from .contests import add_contests, contests_of, draft_of, target_of
+from .contests import add_contests, contests_of, draft_of, profiled, target_of
 from .decoding import Ratio, log_error
-from .moved import CONDITIONS, TEMPERATURES, beside, profiled
+from .moved import CONDITIONS, SETTINGS, TEMPERATURES, beside
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 LOADS = ("nothing", "nothing", "one core busy", "memory busy", "nothing")
@@ -155,6 +155,7 @@ def main() -> None:
                     Pair(target_of(shape), draft_of(pair)),
                     folder / f"profile-{stem}.json",
                     group_of("profile", number),
+                    SETTINGS,
                 )
             first = number + GROUPS // 2 * late
             for temperature, group in product(TEMPERATURES, range(first, first + GROUPS // 2)):

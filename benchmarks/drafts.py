@@ -19,16 +19,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from planner import Profile
-from planner.documents.sampling import Sampling
 from planner.optimizer import solve
 from planner.policies import TreeDrafting
-from profiler import Pair, Settings, measure_profile
+from profiler import Pair, Settings
 from runtime import Decoder, LookupBeside, LookupModel
 from runtime.embedded import load_prompts, pair_paths
 from runtime.language_model import LanguageModel
 
-from .contests import TEMPERATURES, add_contests, contests_of, draft_of, target_of
+from .contests import (
+    TEMPERATURES,
+    add_contests,
+    contests_of,
+    draft_of,
+    profiled,
+    samplings_at,
+    target_of,
+)
 from .decoding import in_turns, log_error
 from .moved import prose
 from .outputs import ContestRow, contest_table, folder_beside, kept, kept_rows, parser_of, publish
@@ -67,14 +73,6 @@ def draft_named(name: str, pair: str, shape: str) -> LanguageModel:
     return model if name == "model" else LookupBeside(model)
 
 
-def profiled(pair: Pair, path: Path) -> Profile:
-    """The profile at `path`, measured now if it is not there."""
-    if not path.exists():
-        settings = Settings(samplings=tuple(Sampling(temperature=each) for each in TEMPERATURES))
-        measure_profile(pair, load_prompts("profile"), settings, output=path).save(path)
-    return Profile.load(path)
-
-
 def prompts_of(text: str, count: int) -> list[list[int]]:
     """Prompts of one of `TEXTS`."""
     code = load_prompts("evaluation", FIRST + count)[FIRST:]
@@ -92,7 +90,10 @@ def measured(
     plans, decoders = {}, {}
     for name in DRAFTS:
         draft = draft_named(name, pair, shape)
-        profile = profiled(Pair(target, draft), folder / f"{stem}-{name}.json")
+        profile = profiled(
+            Pair(target, draft), folder / f"{stem}-{name}.json", load_prompts("profile"),
+            Settings(samplings=samplings_at(TEMPERATURES)),
+        )  # fmt: skip
         plans[name] = solve(profile, temperature=temperature)
         decoders[name] = Decoder.from_plan(plans[name], target, draft)
     none = {"drafting": TreeDrafting(parents=[-1]), "predicted": None}

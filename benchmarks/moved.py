@@ -25,14 +25,12 @@ from pathlib import Path
 
 import numpy as np
 
-from planner import Profile
-from planner.documents.sampling import Sampling
 from planner.optimizer import solve
-from profiler import Pair, Settings, measure_profile
+from profiler import Pair, Settings
 from runtime import Decoder
 from runtime.embedded import PAIRS, load_prompts, pair_paths
 
-from .contests import SHAPES, add_contests, contests_of, draft_of, target_of
+from .contests import SHAPES, add_contests, contests_of, draft_of, profiled, samplings_at, target_of
 from .decoding import SELDOM, in_turns
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
@@ -42,6 +40,7 @@ MATRICES = f"{START}((600, 600), np.float32){WHILE}a @ a"
 BANDWIDTH = f"{START}(1 << 26, np.float32); b = a.copy(){WHILE}np.copyto(a, b); np.copyto(b, a)"
 CORES = len(os.sched_getaffinity(0))
 TEMPERATURES = (0.0, 0.6)
+SETTINGS = Settings(samplings=samplings_at(TEMPERATURES))
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def measured(
     """
     pair = Pair(target_of(contest[1]), draft_of(contest[0]))
     with beside(CONDITIONS[name].profiled):
-        facts = profiled(pair, profile, load_prompts("profile"))
+        facts = profiled(pair, profile, load_prompts("profile"), SETTINGS)
     plan = solve(facts, temperature=contest[2])
     condition, num_tokens = CONDITIONS[name], arguments.num_tokens
     prompts = prompts_for(condition, arguments.num_prompts)
@@ -233,14 +232,6 @@ def all_rows(folder: Path) -> list[MovedRow]:
             *map(list.index, orders, (row.pair, row.shape, row.condition)), row.temperature,
         ),
     )  # fmt: skip
-
-
-def profiled(pair: Pair, path: Path, prompts: Sequence[Sequence[int]]) -> Profile:
-    """The profile at `path`, measured now if it is not there."""
-    if not path.exists():
-        samplings = tuple(Sampling(temperature=each) for each in TEMPERATURES)
-        measure_profile(pair, prompts, Settings(samplings=samplings), output=path).save(path)
-    return Profile.load(path)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,10 @@ from click.testing import CliRunner
 
 from planner import Plan, Report
 from planner.cli import main
+from tests.documents.test_batch_plans import PLAN
 from tests.export.made_up import profile_at
 from tests.optimizer import factory
 
-PLAN = {
-    "format": "plan",
-    "version": 1,
-    "drafting": {"kind": "tree", "parents": [-1, 0, 0, 1]},
-    "verifier": "rrsw",
-    "sampling": {"temperature": 0.6},
-}
 MANY = [
     {"batch_size": 2, "drafting": {"kind": "tree", "parents": [-1, 0]}, "verifier": "topk"},
     {"batch_size": 3, "drafting": {"kind": "tree", "parents": [-1]}, "verifier": "rrsw"},
