@@ -99,16 +99,19 @@ def _costs(
         num_passes = [np.maximum(each, 1) for each in long]  # a chain not begun has cost one
         usually = np.quantile(target, 0.25, axis=0), np.quantile(once, 0.25)
         passed = [
-            np.interp(tokens + 1, counts, usually[0]) + count * usually[1]
-            for tokens, count in zip(long, num_passes, strict=True)
+            _passed(usually[0], length, tokens) + count * usually[1]
+            for length, tokens, count in zip(steps, long, num_passes, strict=True)
         ]
         # a benchmark that met a slower machine: no step takes less than its passes
         shares = np.array(_medians(drafted)) / _medians(passed)
         level = min(1.0, float(shares.min()))
         verify, once = _curve(counts, list((level * target).T)), level * once
         rest = [step - level * known for step, known in zip(drafted, passed, strict=True)]
-        # what every further token costs besides is taken to belong to its draft pass
-        further = max(0.0, float(np.polyfit(_medians(num_passes), _medians(rest), 1)[0]))
+        # what every further token costs besides is taken to belong to its draft pass, as far as
+        # every step leaves it
+        slope = float(np.polyfit(_medians(num_passes), _medians(rest), 1)[0])
+        most = float(np.min(np.array(_medians(rest)) / _medians(num_passes)))
+        further = max(0.0, min(slope, most))
         once = once + further
         rest = [ms - count * further for ms, count in zip(rest, num_passes, strict=True)]
     else:  # nobody says how a step is made up: all of it stands under its number of nodes
@@ -139,6 +142,20 @@ def _at_one_pace(
     pace = np.sqrt(plain / np.median(plain) * drafted / np.median(drafted))
     pace *= np.median(plain) / usual
     return plain / pace, drafted / pace
+
+
+def _passed(times: np.ndarray, length: int, tokens: np.ndarray) -> np.ndarray:
+    """Milliseconds of the target's pass in a step, on average over a text, float64 [prompts].
+
+    times   float64 [tokens], of passes over 1, 2, ... tokens, which need not rise evenly
+    length  of the chains, but for those at the text's end, which are taken to be of every shorter
+            length equally often
+    tokens  float64 [prompts], drafted by a step on average
+    """
+    if not length:
+        return np.full(len(tokens), times[0])
+    shorter = np.clip(2 * (length - tokens) / (length + 1), 0.0, 1.0)  # they lack half of it
+    return np.asarray((1 - shorter) * times[length] + shorter * times[:length].mean())
 
 
 def _medians(repeated: Sequence[np.ndarray]) -> list[float]:

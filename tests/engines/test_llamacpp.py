@@ -84,8 +84,12 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
         assert rest == pytest.approx([standin.REST_MS] * 7, abs=1e-3)
 
 
-def test_a_benchmark_that_met_a_slower_machine_changes_no_step(engine: LlamaServer) -> None:
-    few = replace(engine, files=replace(engine.files, most_tokens=7))
+@pytest.mark.parametrize("most_tokens", [7, 12])
+def test_a_benchmark_that_met_a_slower_machine_changes_no_step(
+    engine: LlamaServer, most_tokens: int
+) -> None:
+    """The longer chains are on both sides of a stair."""
+    few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
     steps = {
