@@ -2,7 +2,8 @@
 
 Steps with a draft are known as multiples of those without.  Where the engine has a benchmark of its
 own, that says how the time is made up: `verify` is the target's pass over k + 1 tokens, `draft` one
-of the draft over one token, `overhead` all the rest.
+of the draft over one token, `overhead` all the rest.  Where chains can end early, what the engine
+is told that they may have is looked at, too: it may change what all steps take.
 """
 
 from __future__ import annotations
@@ -62,32 +63,51 @@ def engine_costs(
     samplings: Sequence[Sampling],
     passes: Piece,
     steps: Mapping[int, Piece],
+    *,
+    unbegun: Mapping[int, Piece],
 ) -> list[Costs]:
     """The profile's entries, one for each sampling.
 
     context  tokens in the cache, on average
     passes   see `time_passes`
-    steps    see `time_steps`, by length; 0 only where there are passes
+    steps    see `time_steps`, by length
+    unbegun  likewise, of chains that are not begun, by the length that they may have; empty where
+             chains do not end early or there are no passes
     """
+
+    def of(place: int, pieces: Mapping[int, Piece]) -> dict[int, Piece]:
+        return {
+            length: {name: rows[place] for name, rows in piece.items()}
+            for length, piece in pieces.items()
+        }
+
     return [
-        _costs(
-            facts,
-            context,
-            sampling,
-            passes,
-            {
-                length: {name: rows[place] for name, rows in piece.items()}
-                for length, piece in steps.items()
-            },
-        )
+        _costs(facts, context, sampling, passes, of(place, steps), of(place, unbegun))
         for place, sampling in enumerate(samplings)
     ]
 
 
 def _costs(
-    facts: EngineFacts, context: int, sampling: Sampling, passes: Piece, steps: Mapping[int, Piece]
+    facts: EngineFacts,
+    context: int,
+    sampling: Sampling,
+    passes: Piece,
+    steps: Mapping[int, Piece],
+    unbegun: Mapping[int, Piece],
 ) -> Costs:
-    usual = float(np.median(np.concatenate([piece["plain"] for piece in steps.values()])))
+    everything = [*steps.values(), *unbegun.values()]
+    usual = float(np.median(np.concatenate([piece["plain"] for piece in everything])))
+    lone = None
+    if unbegun:
+        lone = _curve(
+            list(unbegun),
+            [_at_one_pace(each["plain"], each["drafted"], usual)[1] for each in unbegun.values()],
+        )
+        paces = dict(zip(lone.counts, np.array(lone.low_ms) / lone.low_ms[0], strict=True))
+        steps = {0: unbegun[lone.counts[0]]} | {
+            length: piece | {"drafted": piece["drafted"] / paces[length]}
+            for length, piece in steps.items()
+        }
     sizes = [length + 1 for length in steps]
     paced = [_at_one_pace(piece["plain"], piece["drafted"], usual) for piece in steps.values()]
     alone = np.concatenate([each for each, _ in paced])
@@ -127,6 +147,7 @@ def _costs(
         draft=draft,
         overhead=dict.fromkeys((facts.verifier, GREEDY_VERIFIER), overhead),
         chains=GrowingTimes(draft_root=draft, draft=draft, overhead=overhead),
+        unbegun=lone,
         target_step=_curve([1], [alone]),
         draft_step=draft,
     )

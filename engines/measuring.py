@@ -135,16 +135,18 @@ def _chain_costs(
     suffix = "" if requests == 1 else f"-of-{requests}"
     passes = progress.timed(f"passes{suffix}", partial(time_passes, engine, turns, PASS_REPEATS))
     known = bool(passes["target"].size)
-    sizes = lengths(engine.facts, every=requests == 1 and not known, none=known)
-    costs = partial(engine_costs, engine.facts, turns.context, samplings, passes)
+    sizes = lengths(engine.facts, every=requests == 1 and not known)
 
-    def timed(name: str, sizes: Sequence[int], start: int) -> dict[int, Piece]:
+    def timed(name: str, sizes: Sequence[int], start: int, **how: bool) -> dict[int, Piece]:
         places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
         prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
         some = replace(turns, prompts=prompts)
-        each = partial(time_steps, engine, turns=some, samplings=samplings)
+        each = partial(time_steps, engine, turns=some, samplings=samplings, **how)
         return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
+    may_end = known and "confident" in engine.facts.solvers
+    unbegun = timed("unbegun", sizes, 0, begun=False) if may_end else {}
+    costs = partial(engine_costs, engine.facts, turns.context, samplings, passes, unbegun=unbegun)
     steps = timed("steps", sizes, 0)
     near = sizes if known else promising(profile_of(costs(steps)), sizes)
     again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
@@ -238,6 +240,7 @@ def check_models(
 def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
     work = {"passes": 10} | {f"steps-{n}": 5 for n in lengths(facts, every=True)}
+    work |= {f"unbegun-{n}": 4 for n in lengths(facts) if "confident" in facts.solvers}
     for requests in {*settings.batch_sizes} - {1}:
         work |= {f"passes-of-{requests}": 10 * requests}
         work |= {f"steps-{n}-of-{requests}": 5 * requests for n in lengths(facts)}

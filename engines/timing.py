@@ -71,14 +71,11 @@ class Turns:
         return found
 
 
-def lengths(facts: EngineFacts, *, every: bool = False, none: bool = False) -> list[int]:
-    """Lengths of the chains that are timed: every one that is allowed, or a few.
-
-    none  also 0, where chains can end before they begin
-    """
+def lengths(facts: EngineFacts, *, every: bool = False) -> list[int]:
+    """Lengths of the chains that are timed: every one that is allowed, or a few."""
     most = facts.most_tokens
     some = range(1, most) if every else [each for each in LENGTHS if each < most]
-    return [*([0] if none and "confident" in facts.solvers else []), *some, most]
+    return [*some, most]
 
 
 def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
@@ -95,16 +92,18 @@ def time_passes(engine: Program, turns: Turns, repeats: int) -> Piece:
 
 
 def time_steps(
-    engine: Program, length: int, *, turns: Turns, samplings: Sequence[Sampling]
+    engine: Program, length: int, *, turns: Turns, samplings: Sequence[Sampling], begun: bool = True
 ) -> Piece:
     """Chains of `length` in turns with none, both started for it: milliseconds a step of either
     ("plain", "drafted"), and tokens drafted by a step ("length"), which are fewer at a text's end:
     float64 [samplings, prompts] each.
 
-    length  0: chains that are hardly ever begun, since the draft is hardly ever so sure
+    begun  False: chains that may have `length` tokens, and are hardly ever begun, since the draft
+           is hardly ever so sure
     """
-    drafting = ConfidentDrafting(max_depth=max(length, 1), confidence=0.0 if length else NEVER)
-    enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
+    drafting = ConfidentDrafting(max_depth=length, confidence=0.0 if begun else NEVER)
+    most = length if begun else 0
+    enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * most))
     rows: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
     with (
         engine.running(None, turns.requests) as plain,
@@ -117,7 +116,7 @@ def time_steps(
             for name, answers in found.items():
                 rows[name].append([each.ms / each.num_steps for each in answers])
             drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
-            rows["length"].append([each or length for each in drafted])
+            rows["length"].append([each or most for each in drafted])
     return {name: np.array(each) for name, each in rows.items()}
 
 

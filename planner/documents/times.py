@@ -100,12 +100,20 @@ class Costs(Part):
         default_factory=dict,
         description="by SHA-256 of a head's file: where chains do that are ended by its word",
     )
+    unbegun: Curve | None = Field(
+        default=None,
+        description="by the most tokens that a chain may have: a step whose chain ends before it "
+        "begins; where these differ, all steps are taken to, alike, and the other times are those "
+        "of the first",
+    )
     target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
     draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
 
     @model_validator(mode="after")
     def _passes_take_time(self) -> Self:
-        _check_passes(self, ("verify", "draft_root", "draft", "target_step", "draft_step"))
+        unbegun = () if self.unbegun is None else ("unbegun",)
+        named = ("verify", "draft_root", "draft", "target_step", "draft_step", *unbegun)
+        _check_passes(self, named)
         return self
 
 

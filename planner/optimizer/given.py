@@ -140,7 +140,7 @@ def _graded_anew(drafting: Drafting, ranking: Ranking) -> Candidate:
             f"no trees recorded for {verifier!r} to play that on; planner profile --engine records "
             "an engine's own"
         )
-    played = Played(texts.play(drafting), costs.of(drafting))
+    played = Played.of(drafting, texts, costs)
     control = control_of(ranking.candidates, texts)
     graded = grade_grown(drafting, played, texts, control=control)
     return replace(graded, solver=GIVEN, verifier=verifier)

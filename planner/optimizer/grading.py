@@ -138,7 +138,7 @@ def grade_grown(
     quotient and of the measured times are added in squares on the logarithmic scale.
     """
     costs = played.costs
-    own = Played(replays.play(drafting), costs)
+    own = Played.of(drafting, replays, costs)
     base = None if control is None else Played(replays.play(control.drafting), costs)
     known = EXACTLY_ONE if control is None else control.tokens_per_step
     ms = own.step_samples()

@@ -65,7 +65,7 @@ class _Side:
         """Played there, if any were recorded."""
         played, replays = self.candidate.played, self.ranking.replays
         if played is None and replays is not None and replays.hold(self.candidate.drafting):
-            played = Played(replays.play(self.candidate.drafting), self.ranking.costs)
+            played = Played.of(self.candidate.drafting, replays, self.ranking.costs)
         if played is None:
             return replace(self, tokens=None, step_ms=None)
         lengths = played.tally.tokens.tolist()

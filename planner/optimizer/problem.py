@@ -65,7 +65,7 @@ class Problem:
 
     def rate(self, drafting: Drafting) -> float:
         """Tokens per millisecond on the texts (`Played.rate`)."""
-        return Played(self.texts.play(drafting), self.costs.of(drafting)).rate
+        return Played.of(drafting, self.texts, self.costs).rate
 
     def rates(self, settings: Sequence[Drafting]) -> np.ndarray:
         """float64 [settings]: the rate of each, on all cores."""
@@ -97,7 +97,8 @@ class Problem:
             def rate(place: int, texts: Replays = texts) -> float:
                 tallies[place].append(texts.play(settings[place]))
                 whole = Tally(*map(np.concatenate, zip(*tallies[place], strict=True)))
-                return Played(whole, self.costs.of(settings[place])).rate
+                costs = self.costs.of(settings[place])
+                return Played(whole, costs, costs.pace(settings[place])).rate
 
             with ThreadPoolExecutor() as pool:
                 rates = np.array(list(pool.map(rate, kept)))

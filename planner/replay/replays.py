@@ -125,10 +125,12 @@ class Replays:
 
         costs  of growing trees of that kind
         """
-        tallies = [self.half(which).play(each) for which, each in enumerate(draftings)]
-        if not all(Played(tally, costs).is_timed for tally in tallies):
+        halves = [Played.of(each, self.half(which), costs) for which, each in enumerate(draftings)]
+        if not all(half.is_timed for half in halves):
             return None
-        return Played(_interleaved(tallies, self.num_texts), costs)
+        paces = np.ones(self.num_texts)
+        paces[::2], paces[1::2] = (half.pace for half in halves)
+        return Played(_interleaved([half.tally for half in halves], self.num_texts), costs, paces)
 
 
 class Spent(NamedTuple):
@@ -142,15 +144,24 @@ class Spent(NamedTuple):
     error_ms: np.ndarray
     """float64 [k]: standard errors."""
     often: np.ndarray
-    """float64 [texts, k]"""
+    """float64 [texts, k], times the pace"""
 
 
 @dataclass(frozen=True)
 class Played:
-    """A tally with what it cost."""
+    """A tally with what it cost.
+
+    pace  what all its times are multiplied by (`StepCosts.pace`), or float64 [texts]
+    """
 
     tally: Tally
     costs: StepCosts
+    pace: float | np.ndarray = 1.0
+
+    @classmethod
+    def of(cls, drafting: Drafting, texts: Replays, costs: StepCosts) -> Played:
+        """`drafting` played along all texts, at the costs of its kind."""
+        return cls(texts.play(drafting), costs.of(drafting), costs.pace(drafting))
 
     @property
     def is_timed(self) -> bool:
@@ -192,7 +203,8 @@ class Played:
         ]
         if costs.lone_draft is not None:
             found.append(once("waiting", 1, costs.lone_draft, tally.rounds * self.waited))
-        return found
+        pace = np.broadcast_to(self.pace, len(tally.rounds))[:, None]
+        return [each._replace(often=each.often * pace) for each in found]
 
     @cached_property
     def waited(self) -> float:
@@ -242,6 +254,7 @@ class Played:
         ms += costs.draft.total(tally.widths.sum(axis=0))
         if costs.lone_draft is not None:
             ms += float(tally.rounds.sum()) * self.waited * costs.lone_draft.ms
+        ms *= float(np.mean(self.pace))  # one for all texts, where settings are compared
         return float(tally.tokens.sum()) / ms if passes > 0 and ms < np.inf else -np.inf
 
     @property

@@ -37,6 +37,17 @@ def running(folder: Path) -> str:
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout
 
 
+def all_steps(engine: LlamaServer, turns: Turns, samplings: list[Sampling]):
+    """Of chains of every length that is timed, and of those that are not begun."""
+    return [
+        {
+            length: time_steps(engine, length, turns=turns, samplings=samplings, begun=begun)
+            for length in lengths(engine.facts)
+        }
+        for begun in (True, False)
+    ]
+
+
 def test_it_says_who_it_is(engine: LlamaServer) -> None:
     assert engine.facts.version == "1234 (standin)"
     assert engine.facts.solvers == ["chain", "confident"]
@@ -68,11 +79,8 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
     samplings = [GREEDY, Sampling(temperature=1.0)]
-    steps = {
-        length: time_steps(few, length, turns=turns, samplings=samplings)
-        for length in lengths(few.facts, none=True)
-    }
-    found = engine_costs(few.facts, turns.context, samplings, passes, steps)
+    steps, unbegun = all_steps(few, turns, samplings)
+    found = engine_costs(few.facts, turns.context, samplings, passes, steps, unbegun=unbegun)
     assert [costs.sampling for costs in found] == samplings
     for costs in found:
         assert costs.target_step.median_ms == [standin.pass_ms(1)]
@@ -82,6 +90,10 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
         assert costs.overhead["topk"].counts == [1, 2, 3, 4, 5, 7, 8]
         rest = costs.overhead["topk"].median_ms
         assert rest == pytest.approx([standin.REST_MS] * 7, abs=1e-3)
+        assert costs.unbegun is not None
+        whole += standin.pass_ms(1) + standin.REST_MS
+        quick = [standin.QUICK if n == standin.QUICK_LIMIT else 1.0 for n in costs.unbegun.counts]
+        assert costs.unbegun.median_ms == pytest.approx(whole * np.array(quick), abs=1e-4)
 
 
 @pytest.mark.parametrize("most_tokens", [7, 12])
@@ -92,13 +104,10 @@ def test_a_benchmark_that_met_a_slower_machine_changes_no_step(
     few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
-    steps = {
-        length: time_steps(few, length, turns=turns, samplings=[GREEDY])
-        for length in lengths(few.facts, none=True)
-    }
+    steps, unbegun = all_steps(few, turns, [GREEDY])
     slow = {name: 1.6 * times for name, times in passes.items()}
     for taken in (passes, slow):
-        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps)
+        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps, unbegun=unbegun)
         times = costs.overhead["topk"]
         for count, rest in zip(times.counts, times.median_ms, strict=True):
             drafting = max(count - 1, 1) * costs.draft.median_ms[0]
@@ -181,7 +190,8 @@ def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) 
         for length, ratio in ratios.items()
     }
     none = {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
-    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps)
+    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps, unbegun={})
+    assert found.unbegun is None
     quartiles = np.array(found.verify.low_ms)
     told = np.mean(quartiles[1:] / quartiles[0] / np.array(list(ratios.values())))
     assert told == pytest.approx(1.0, abs=0.03)

@@ -5,7 +5,9 @@ import pytest
 
 from planner import PlannerError, Tree
 from planner.documents.estimate import Estimate
+from planner.documents.times import Curve
 from planner.estimates.step_costs import CHAINS, SITTING_ERROR, speedup, step_costs
+from planner.policies import ConfidentDrafting
 
 from . import factory
 
@@ -61,6 +63,22 @@ def test_what_starts_differ_by_is_an_error_of_steps_with_a_draft():
     assert step.ms == known.ms
     assert step.error_ms == pytest.approx(np.hypot(known.error_ms, 0.04 * step.ms))
     assert costs.step(lone) == steady.step(lone)
+
+
+def test_what_a_chain_may_have_changes_what_its_steps_take():
+    counts, times = [1, 2, 4], [5.0, 5.0, 4.0]
+    limits = Curve(counts=counts, median_ms=times, low_ms=times, high_ms=times, repeats=8)
+    any_limit, costs = (
+        step_costs(profile(each))
+        for each in (bumpy(), bumpy().model_copy(update={"unbegun": limits}))
+    )
+    for most, pace in ((1, 1.0), (2, 1.0), (3, 0.9), (4, 0.8), (7, 0.8)):
+        chain = Tree([-1, *range(most)])
+        assert costs.step(chain).ms == pytest.approx(pace * any_limit.step(chain).ms)
+        confident = ConfidentDrafting(max_depth=most, confidence=0.5)
+        assert costs.pace(confident) == pytest.approx(pace)
+        assert any_limit.pace(confident) == 1.0
+    assert costs.step(Tree([-1])) == any_limit.step(Tree([-1]))
 
 
 def test_lone_root_is_autoregressive_decoding():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from planner import PlannerError, Tree
+from planner.documents.times import Curve
 from planner.estimates.step_costs import step_costs
 from planner.policies import (
     ConfidentDrafting,
@@ -267,6 +268,25 @@ def test_half_and_half_are_the_whole():
         assert other.tokens[text] == of.tokens[text]
         assert other.rounds[text] == of.rounds[text]
         assert other.sizes[text] @ np.arange(17) == of.sizes[text] @ np.arange(len(of.sizes[text]))
+
+
+def test_each_half_takes_its_own_settings_pace():
+    replays = made_up(7, lengths=(11, 8, 14, 9, 10))
+    times = [5.0, 4.0]
+    limits = Curve(counts=[1, 2], median_ms=times, low_ms=times, high_ms=times, repeats=8)
+    paced = factory.costs().model_copy(update={"unbegun": limits})
+    short, long = (ConfidentDrafting(max_depth=most, confidence=0.2) for most in (1, 2))
+    any_limit, costs = (
+        step_costs(factory.profile([factory.positional([[0.5]])], [each]))
+        for each in (factory.costs(), paced)
+    )
+    one, other = Played.of(short, replays, costs), Played.of(long, replays, costs)
+    plain = Played.of(long, replays, any_limit)
+    assert other.step.ms == pytest.approx(0.8 * plain.step.ms)
+    assert other.rate == pytest.approx(plain.rate / 0.8)
+    assert other.ms == pytest.approx(0.8 * plain.ms)
+    mixed = replays.played_by_halves([short, long], costs).ms
+    assert mixed == pytest.approx([one.ms[0], other.ms[1], one.ms[2], other.ms[3], one.ms[4]])
 
 
 def test_what_was_not_timed_is_not_graded():
