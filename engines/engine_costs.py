@@ -64,15 +64,15 @@ def engine_costs(
     passes: Piece,
     steps: Mapping[int, Piece],
     *,
-    unbegun: Mapping[int, Piece],
+    unbegun: Sequence[Mapping[int, Piece]],
 ) -> list[Costs]:
     """The profile's entries, one for each sampling.
 
     context  tokens in the cache, on average
     passes   see `time_passes`
     steps    see `time_steps`, by length
-    unbegun  likewise, of chains that are not begun, by the length that they may have; empty where
-             chains do not end early or there are no passes
+    unbegun  likewise, of chains that are not begun, by the length that they may have, for each of
+             several starts; empty where chains do not end early or there are no passes
     """
 
     def of(place: int, pieces: Mapping[int, Piece]) -> dict[int, Piece]:
@@ -82,7 +82,7 @@ def engine_costs(
         }
 
     return [
-        _costs(facts, context, sampling, passes, of(place, steps), of(place, unbegun))
+        _costs(facts, context, sampling, passes, of(place, steps), [of(place, s) for s in unbegun])
         for place, sampling in enumerate(samplings)
     ]
 
@@ -93,18 +93,14 @@ def _costs(
     sampling: Sampling,
     passes: Piece,
     steps: Mapping[int, Piece],
-    unbegun: Mapping[int, Piece],
+    unbegun: Sequence[Mapping[int, Piece]],
 ) -> Costs:
-    everything = [*steps.values(), *unbegun.values()]
-    usual = float(np.median(np.concatenate([piece["plain"] for piece in everything])))
+    usual = float(np.median(np.concatenate([piece["plain"] for piece in steps.values()])))
     lone = None
     if unbegun:
-        lone = _curve(
-            list(unbegun),
-            [_at_one_pace(each["plain"], each["drafted"], usual)[1] for each in unbegun.values()],
-        )
+        lone, first = lone_steps(unbegun, usual)
         paces = dict(zip(lone.counts, np.array(lone.low_ms) / lone.low_ms[0], strict=True))
-        steps = {0: unbegun[lone.counts[0]]} | {
+        steps = {0: first} | {
             length: piece | {"drafted": piece["drafted"] / paces[length]}
             for length, piece in steps.items()
         }
@@ -151,6 +147,34 @@ def _costs(
         target_step=_curve([1], [alone]),
         draft_step=draft,
     )
+
+
+def lone_steps(starts: Sequence[Mapping[int, Piece]], usual: float) -> tuple[Curve, Piece]:
+    """Steps of chains that are not begun, by the length that they may have, and those of the first
+    length as a piece.
+
+    A length's mean over the starts is drawn to the mean of all lengths by the share of its variance
+    that starts of one length have, too: what one start did by chance is no length's doing.
+    """
+    counts = list(starts[0])
+    logs = np.array(
+        [[np.log(s[n]["drafted"] / s[n]["plain"]).mean() for s in starts] for n in counts]
+    )
+    means = logs.mean(axis=1)
+    by_chance = logs.var(axis=1, ddof=1).mean() / len(starts) if len(starts) > 1 else 0.0
+    apart = means.var(ddof=1) if len(counts) > 1 else 0.0
+    kept = max(1 - by_chance / apart, 0.0) if apart > 0 else 0.0
+    level = np.exp((1 - kept) * (means.mean() - means))
+    pieces = [
+        {name: np.concatenate([start[n][name] for start in starts]) for name in starts[0][n]}
+        for n in counts
+    ]
+    pieces = [
+        piece | {"drafted": piece["drafted"] * factor}
+        for piece, factor in zip(pieces, level, strict=True)
+    ]
+    paced = [_at_one_pace(piece["plain"], piece["drafted"], usual)[1] for piece in pieces]
+    return _curve(counts, paced), pieces[0]
 
 
 def _at_one_pace(

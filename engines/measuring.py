@@ -37,6 +37,8 @@ from .timing import Turns, joined, lengths, time_passes, time_steps
 NUM_TIMED, TIMED_TOKENS = 12, 64
 """Prompts that the engine decodes for its times, and the length of their continuations."""
 PASS_REPEATS = 30
+NUM_UNBEGUN = 3
+"""Starts of chains that are not begun: one start is in a quick or a slow state by chance."""
 NEAR = 0.1
 """The share by which a chain may seem slower than the fastest, and is timed closer all the same."""
 NUM_COMPARED, COMPARED_TOKENS, LEAST_SAME = 4, 16, 0.5
@@ -145,7 +147,10 @@ def _chain_costs(
         return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
     may_end = known and "confident" in engine.facts.solvers
-    unbegun = timed("unbegun", sizes, 0, begun=False) if may_end else {}
+    unbegun = [
+        timed(f"unbegun-{start}", sizes, start, begun=False)
+        for start in range(NUM_UNBEGUN if may_end else 0)
+    ]
     costs = partial(engine_costs, engine.facts, turns.context, samplings, passes, unbegun=unbegun)
     steps = timed("steps", sizes, 0)
     near = sizes if known else promising(profile_of(costs(steps)), sizes)
@@ -240,7 +245,8 @@ def check_models(
 def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
     work = {"passes": 10} | {f"steps-{n}": 5 for n in lengths(facts, every=True)}
-    work |= {f"unbegun-{n}": 4 for n in lengths(facts) if "confident" in facts.solvers}
+    if "confident" in facts.solvers:
+        work |= {f"unbegun-{s}-{n}": 4 for s in range(NUM_UNBEGUN) for n in lengths(facts)}
     for requests in {*settings.batch_sizes} - {1}:
         work |= {f"passes-of-{requests}": 10 * requests}
         work |= {f"steps-{n}-of-{requests}": 5 * requests for n in lengths(facts)}

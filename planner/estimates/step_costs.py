@@ -131,8 +131,8 @@ class StepCosts:
         """How many times as long steps take as the tables say, where a chain may have so many
         tokens.
 
-        What an engine is told that a chain may have can change what all its steps take: llama.cpp's
-        were 6 % shorter with 8, 9 or 12 tokens at most than with 7 or 16, no token being drafted.
+        What an engine is told that a chain may have can change what all its steps take, even those
+        that draft nothing (llama.cpp's do, by some percent).
         """
         if self.unbegun is None or most < 1:
             return 1.0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engines import Files, LlamaServer
-from engines.engine_costs import engine_costs, start_errors
+from engines.engine_costs import engine_costs, lone_steps, start_errors
 from engines.process import served
 from engines.timing import Turns, lengths, time_passes, time_steps
 from planner.documents.document import PlannerError
@@ -80,7 +80,9 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
     passes = time_passes(few, turns, 4)
     samplings = [GREEDY, Sampling(temperature=1.0)]
     steps, unbegun = all_steps(few, turns, samplings)
-    found = engine_costs(few.facts, turns.context, samplings, passes, steps, unbegun=unbegun)
+    found = engine_costs(
+        few.facts, turns.context, samplings, passes, steps, unbegun=[unbegun, unbegun]
+    )
     assert [costs.sampling for costs in found] == samplings
     for costs in found:
         assert costs.target_step.median_ms == [standin.pass_ms(1)]
@@ -107,7 +109,7 @@ def test_a_benchmark_that_met_a_slower_machine_changes_no_step(
     steps, unbegun = all_steps(few, turns, [GREEDY])
     slow = {name: 1.6 * times for name, times in passes.items()}
     for taken in (passes, slow):
-        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps, unbegun=unbegun)
+        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps, unbegun=[unbegun])
         times = costs.overhead["topk"]
         for count, rest in zip(times.counts, times.median_ms, strict=True):
             drafting = max(count - 1, 1) * costs.draft.median_ms[0]
@@ -190,11 +192,37 @@ def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) 
         for length, ratio in ratios.items()
     }
     none = {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
-    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps, unbegun={})
+    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps, unbegun=[])
     assert found.unbegun is None
     quartiles = np.array(found.verify.low_ms)
     told = np.mean(quartiles[1:] / quartiles[0] / np.array(list(ratios.values())))
     assert told == pytest.approx(1.0, abs=0.03)
+
+
+@pytest.mark.parametrize(("limits", "by_start"), [(0.06, 0.0), (0.0, 0.06)])
+def test_what_a_start_did_by_chance_is_no_limits_doing(limits: float, by_start: float) -> None:
+    """Steps that differ by the most tokens of a chain, and steps that differ by the start alone."""
+    rng = np.random.default_rng(1)
+    counts = range(1, 17)
+    own = dict(zip(counts, np.exp(limits * rng.normal(size=16)), strict=True))
+    starts = [
+        {
+            n: {
+                "plain": np.full(12, 3.0),
+                "drafted": np.full(12, 3.4 * own[n] * np.exp(by_start * rng.normal())),
+                "length": np.zeros(12),
+            }
+            for n in counts
+        }
+        for _ in range(3)
+    ]
+    found = np.log(lone_steps(starts, 3.0)[0].low_ms)
+    expected = np.log([3.4 * own[n] for n in counts])
+    raw = np.log([np.mean([start[n]["drafted"][0] for start in starts]) for n in counts])
+    if limits:
+        assert found == pytest.approx(expected, abs=1e-4)
+    else:
+        assert found.std() < 0.6 * raw.std()
 
 
 def test_starts_that_differ_widen_the_interval() -> None:
