@@ -235,8 +235,8 @@ def step_costs(
         ),
     )
     if first.unbegun is not None and second.unbegun is not None:
-        limits = [_table(each, "chain limit (unbegun)") for each in (first.unbegun, second.unbegun)]
-        made = replace(made, unbegun=_between(*limits, weight))
+        below, above = (_table(each, "chain limit") for each in (first.unbegun, second.unbegun))
+        made = replace(made, unbegun=_between(below, above, weight))
     here, there = (_growing_tables(entry, verifier) for entry in (first, second))
     of_one = [_draft_tables(_of_one(profile, entry)) for entry in (first, second)]
     grown = {}
