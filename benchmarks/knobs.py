@@ -135,7 +135,7 @@ def compared(
     grid = grid_around(planned, policy)
 
     def best(texts: Replays) -> Drafting:
-        return max(grid, key=lambda each: Played(texts.play(each), costs.of(each)).rate)
+        return max(grid, key=lambda each: Played.of(each, texts, costs).rate)
 
     def words(drafting: Drafting) -> str:
         return ", ".join(f"{getattr(drafting, field):.3g}" for field in KNOBS[policy])
