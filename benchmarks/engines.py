@@ -40,7 +40,7 @@ SUFFIXES = {"llamacpp": ".gguf", "openvino": ".ov", "hf": ""}
 OPTIONS = {"llamacpp": ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup")}
 SURE = (0.0, 0.2, 0.4, 0.6)
 GRID = {
-    "llamacpp": list(product((1, 2, 3, 4, 6), SURE)),
+    "llamacpp": list(product((1, 2, 4, 6, 8, 12), SURE)),
     "openvino": [(length, 0.0) for length in range(1, 22)],
     "hf": list(product((1, 2, 3, 5, 8), SURE)),
 }
