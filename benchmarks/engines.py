@@ -76,14 +76,14 @@ class EngineRow:
     best_speedup: float
 
 
-def program(engine: str, shape: str, arguments: Namespace) -> Program:
+def program(engine: str, shape: str, arguments: Namespace, *, threads: int = 1) -> Program:
     suffix, folder = SUFFIXES[engine], arguments.files
     files = Files(
         target=str(folder / f"target{shape}{suffix}"),
         draft=str(folder / f"draft{suffix}"),
         place=arguments.engine_path,
         options=OPTIONS.get(engine, ()),
-        threads=1,
+        threads=threads,
     )
     return PROGRAMS[engine](files, ROOM)
 

@@ -1,10 +1,10 @@
-"""The pass of a Llama-shaped model on a CPU, in a third of the calls and with packed weights.
+"""The pass of a Llama-shaped model on a CPU, in a few calls and with packed weights.
 
 transformers' modules make some fifty calls of torch in every layer, and products that are slow for
 the few rows of a step.  Here weights are copied into an order that is fast for them; queries, keys
-and values are one product, and so are the two of the MLP; heads that share keys are rows of one;
-what all layers need is made once a pass: the mask, the rotations, the places of new rows in the
-cache.  The sums are those of transformers in another order, so that logits agree up to rounding.
+and values are one product, and so are the two of the MLP; what stands between products is compiled
+(`fused_rows`).  The sums are those of transformers in another order, so that logits agree up to
+rounding.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, silu
 from transformers import PreTrainedModel
 
-from .cache import RowCache, TreeCache
+from .cache import RowCache
+from .fused_rows import AttentionShape, HeadNorms, joined, pass_rows
 from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
 from .packed import can_pack, product
@@ -41,7 +42,7 @@ class FusedLayer:
 
     before     [h]                  norm in front of attention
     qkv        h -> (H + 2 K) d     queries, keys, values
-    head_norm  [d] twice            norms of each query and key, where there are any
+    head_norms [d] twice            norms of each query and key, where there are any
     out        H d -> h
     between    [h]                  norm in front of the MLP
     gate_up    h -> 2 m
@@ -50,7 +51,7 @@ class FusedLayer:
 
     before: Tensor
     qkv: Product
-    head_norm: tuple[Tensor, Tensor] | None
+    head_norms: HeadNorms
     out: Product
     between: Tensor
     gate_up: Product
@@ -71,29 +72,12 @@ class FusedLayer:
                 torch.cat([each.weight for each in projections]),
                 torch.cat(biases) if biases else None,
             ),
-            head_norm=norms,
+            head_norms=norms,
             out=product(attention.o_proj.weight),
             between=layer.post_attention_layernorm.weight.data,
             gate_up=product(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
             down=product(mlp.down_proj.weight),
         )
-
-
-class TextRows(NamedTuple):
-    """The part that one text has in a pass: n new rows, which with those in its cache are t.
-
-    rows    its new ones among all of the pass
-    wanted  those of them whose logits are wanted
-    new     [K, n, d] each, 2 layers   places in the cache, to be written: keys, values, by layer
-    seen    [1, K, t, d] likewise      all of its keys and values, those in `new` included
-    mask    [H / K n, t]               added to scores, or None; see `FusedModel._mask`
-    """
-
-    rows: slice
-    wanted: slice
-    new: tuple[Tensor, ...]
-    seen: tuple[Tensor, ...]
-    mask: Tensor | None
 
 
 class FusedModel(HuggingFaceModel):
@@ -110,11 +94,14 @@ class FusedModel(HuggingFaceModel):
             self._layers = [FusedLayer.of(layer) for layer in model.model.layers]
             head: Any = model.get_output_embeddings()
             self._head = product(head.weight, head.bias)
-        self._eps: float = config.rms_norm_eps
-        self._heads: int = config.num_attention_heads
-        self._kv_heads: int = config.num_key_value_heads
-        self._head_size: int = model.model.layers[0].self_attn.head_dim
-        self._rotations = self._rotations_of(64)
+        self._norm = model.model.norm.weight.data
+        self._shape = AttentionShape(
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            head_size=model.model.layers[0].self_attn.head_dim,
+            eps=config.rms_norm_eps,
+            turns=self._turns(64),
+        )
 
     def forward(
         self,
@@ -149,115 +136,33 @@ class FusedModel(HuggingFaceModel):
     @torch.inference_mode()
     def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
-        model = self.module.model
-        x = embedding(_joined([each.tokens for each in inputs]), model.embed_tokens.weight)
-        texts = self._texts(inputs, x)
-        positions = _joined([each.positions for each in inputs])
-        turns = self._turns(positions, max([each.cache.length for each in inputs]))
+        tokens = joined([each.tokens for each in inputs])
+        added = embedding(tokens, self.module.model.embed_tokens.weight)
+        rows = pass_rows(self._shape_up_to(inputs), inputs, added)
+        x = torch.zeros_like(added)
         for number, layer in enumerate(self._layers):
-            x = self._layer(x, layer, number, turns, texts)
-        wanted = _joined([x[text.wanted] for text in texts])
-        hidden = rms_norm(wanted, x.shape[1:], model.norm.weight, self._eps)
+            x, read = rows.normed(x, added, layer.before)
+            mixed = rows.attended(number, layer.qkv(read), layer.head_norms)
+            x, read = rows.normed(x, layer.out(mixed), layer.between)
+            gate, up = layer.gate_up(read).chunk(2, -1)
+            added = layer.down(silu(gate).mul_(up))
+        hidden = _wanted(rows.normed(x, added, self._norm)[1], inputs)
         return self._head(hidden), hidden
 
-    def _texts(self, inputs: Sequence[PassInput], x: Tensor) -> list[TextRows]:
-        """Each text's part in the pass over x [all rows, h]; its cache then counts its new rows."""
-        texts, first = [], 0
-        for asked in inputs:
-            cache, num_rows = asked.cache, len(asked.tokens)
-            assert isinstance(cache, TreeCache)
-            start, end, last = cache.length, cache.length + num_rows, first + num_rows
-            store = cache.with_room(num_rows, x, (self._kv_heads, self._head_size))
-            new, seen = store[:, 0, :, start:end].unbind(), store[:, :, :, :end].unbind()
-            mask = self._mask(num_rows, start, asked.visible, x.dtype)
-            wanted = slice(last - asked.num_wanted, last)
-            texts.append(TextRows(slice(first, last), wanted, new, seen, mask))
-            cache.append(num_rows)
-            first = last
-        return texts
+    def _shape_up_to(self, inputs: Sequence[PassInput]) -> AttentionShape:
+        """The shape, with rotations for all positions of a pass, which are within its texts."""
+        end = max([each.cache.length + len(each.tokens) for each in inputs])
+        if end > self._shape.turns.shape[1]:
+            self._shape = self._shape._replace(turns=self._turns(2 * end))
+        return self._shape
 
-    def _layer(
-        self,
-        x: Tensor,
-        layer: FusedLayer,
-        number: int,
-        turns: tuple[Tensor, Tensor],
-        texts: Sequence[TextRows],
-    ) -> Tensor:
-        """float [all rows, h] -> [all rows, h].
-
-        turns  cosines and sines of all rows
-        texts  whose rows these are, in their order; the layer's are written into their caches
-        """
-        heads, alone = self._heads, len(texts) == 1
-        read = rms_norm(x, x.shape[1:], layer.before, self._eps)
-        qkv = layer.qkv(read).view(len(x), -1, self._head_size)
-        if layer.head_norm is not None:
-            self._norm_heads_(qkv, layer.head_norm)
-        values = qkv[:, heads + self._kv_heads :]
-        turned = _turned(qkv[:, : heads + self._kv_heads], turns)
-        mixed = []
-        for rows, _, new, seen, mask in texts:
-            own, own_values = (turned, values) if alone else (turned[rows], values[rows])
-            new[2 * number].copy_(own[:, heads:].transpose(0, 1))
-            new[2 * number + 1].copy_(own_values.transpose(0, 1))
-            keys_values = seen[2 * number : 2 * number + 2]
-            mixed.append(self._attended(own[:, :heads], keys_values, mask))
-        x = x + layer.out(_joined(mixed))
-        gate, up = layer.gate_up(rms_norm(x, x.shape[1:], layer.between, self._eps)).chunk(2, -1)
-        return x + layer.down(silu(gate).mul_(up))
-
-    def _attended(self, queries: Tensor, seen: tuple[Tensor, ...], mask: Tensor | None) -> Tensor:
-        """float [n, H, d] -> [n, H d]: heads that share keys are rows of one, so that none of the
-        cache is copied; but for a text from its start, whose mask would be the larger."""
-        num_rows, heads, size = queries.shape
-        keys, values = seen
-        if mask is None and num_rows > 1:
-            mixed = scaled_dot_product_attention(
-                queries.transpose(0, 1)[None], keys, values, is_causal=True,
-                enable_gqa=heads != self._kv_heads,
-            )  # fmt: skip
-            return mixed[0].transpose(0, 1).reshape(num_rows, heads * size)
-        shape = self._kv_heads, heads // self._kv_heads, num_rows, size
-        grouped = queries.view(num_rows, shape[0], shape[1], size).permute(1, 2, 0, 3)
-        mixed = scaled_dot_product_attention(
-            grouped.reshape(1, shape[0], -1, size), keys, values, attn_mask=mask
-        )
-        return mixed.view(shape).permute(2, 0, 1, 3).reshape(num_rows, heads * size)
-
-    def _norm_heads_(self, qkv: Tensor, norms: tuple[Tensor, Tensor]) -> None:
-        """Norm each query and each key of [n, H + 2 K, d]."""
-        parts = qkv.split([self._heads, self._kv_heads, self._kv_heads], dim=1)
-        for part, weight in zip(parts[:2], norms, strict=True):
-            part.copy_(rms_norm(part, (self._head_size,), weight, self._eps))
-
-    def _mask(
-        self, num_rows: int, start: int, visible: Tensor | None, dtype: torch.dtype
-    ) -> Tensor | None:
-        """[H / K n, start + n], added to scores; None for a single row that sees all, and for a
-        text from its start."""
-        if visible is None and (num_rows == 1 or start == 0):
-            return None
-        if visible is None:
-            visible = torch.ones((num_rows, num_rows), dtype=torch.bool).tril_()
-        mask = torch.zeros((num_rows, start + num_rows), dtype=dtype)
-        mask[:, -visible.shape[1] :].masked_fill_(~visible, -torch.inf)
-        return mask.repeat(self._heads // self._kv_heads, 1)
-
-    def _turns(self, positions: Tensor, end: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [n, 1, d] at positions int64 [n] < end, as `_turned` wants them."""
-        if end > self._rotations.shape[1]:
-            self._rotations = self._rotations_of(2 * end)
-        cosines, sines = self._rotations[:, positions, None].unbind()
-        return cosines, sines
-
-    def _rotations_of(self, num_positions: int) -> Tensor:
-        """[2, num_positions, d]: cosines, and sines, those of the first half with their sign."""
+    def _turns(self, num_positions: int) -> Tensor:
+        """`AttentionShape.turns` for so many positions."""
         model: Any = self.module.model
         places = torch.arange(num_positions)[None]
-        cosines, sines = model.rotary_emb(model.norm.weight, places)
+        cosines, sines = model.rotary_emb(self._norm, places)
         sines = sines.clone()
-        sines[..., : self._head_size // 2].neg_()
+        sines[..., : sines.shape[-1] // 2].neg_()
         return torch.cat((cosines, sines))
 
 
@@ -306,12 +211,10 @@ def _has_plain_layers(model: PreTrainedModel) -> bool:
     return True
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    """All parts, one behind the other; a lone one as it is."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
-
-
-def _turned(heads: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotary positions of [n, any, d]: x cos + (x with its halves exchanged) sin."""
-    cosines, sines = turns
-    return torch.addcmul(heads * cosines, heads.roll(heads.shape[-1] // 2, -1), sines)
+def _wanted(x: Tensor, inputs: Sequence[PassInput]) -> Tensor:
+    """Of the rows [n, any] of a pass those that are wanted, the last ones of each text."""
+    if len(inputs) == 1:
+        return x[len(x) - inputs[0].num_wanted :]
+    texts = x.split([len(each.tokens) for each in inputs])
+    pairs = zip(texts, inputs, strict=True)
+    return torch.cat([text[len(text) - asked.num_wanted :] for text, asked in pairs])

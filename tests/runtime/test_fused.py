@@ -12,8 +12,9 @@ import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from runtime import HuggingFaceModel, LanguageModel, as_language_model, packed
+from runtime import HuggingFaceModel, LanguageModel, as_language_model, fused_rows, packed
 from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
+from runtime.fused_rows import CompiledRows
 from runtime.packed import can_pack, packed_product
 from tests.runtime.small_models import VOCABULARY, small_model
 from tests.runtime.test_tree_passes import assert_equal, random_tree
@@ -72,8 +73,18 @@ def logits_and_hidden(model: LanguageModel) -> list[torch.Tensor]:
     return found
 
 
+@pytest.fixture(params=["as chosen", "attention compiled", "attention by torch", "all by torch"])
+def way(request, monkeypatch):
+    """The ways to compute what stands between products."""
+    if request.param == "all by torch":
+        monkeypatch.setattr(fused_rows, "CompiledRows", fused_rows.TorchRows)
+    if request.param.startswith("attention"):
+        monkeypatch.setattr(fused_rows, "MOST_SEEN", 2**30 if "compiled" in request.param else 0)
+
+
 @pytest.mark.parametrize("entries_worth_packing", [0, packed.ENTRIES_WORTH_PACKING])
 @pytest.mark.parametrize("family", FUSED_FAMILIES)
+@pytest.mark.usefixtures("way")
 def test_every_family_gets_the_logits_of_its_own_modules(
     family, entries_worth_packing, monkeypatch
 ):
@@ -86,13 +97,16 @@ def test_every_family_gets_the_logits_of_its_own_modules(
 
 
 @pytest.mark.parametrize("settings", OTHERS.values(), ids=OTHERS)
+@pytest.mark.usefixtures("way")
 def test_other_configurations_do_too(settings):
     model = changed("llama", **settings)
     if not can_pack(model.dtype, 0):
         pytest.skip(f"this processor multiplies no {model.dtype}")
     assert is_fusable(model)
-    expected = logits_and_hidden(HuggingFaceModel(model))
-    rounding = 2e-6 if model.dtype == torch.float32 else 0.03  # 8 bits, over four rounded layers
+    exact, rounding = model, 0.03  # 8 bits, over four rounded layers
+    if model.dtype == torch.float32:
+        exact, rounding = copy.deepcopy(model).double(), 4e-6  # 32 units of the last of 23 bits
+    expected = logits_and_hidden(HuggingFaceModel(exact))
     for got, wanted in zip(logits_and_hidden(FusedModel(model)), expected, strict=True):
         assert (got - wanted).abs().max() <= rounding * wanted.abs().max()
 
@@ -107,8 +121,10 @@ def test_the_module_stays_as_it_was():
 
 
 @pytest.mark.parametrize("num_rows", [1, 3, 4, 9])
+@pytest.mark.parametrize("fewest", [1, packed.FULL_ROWS])
 @pytest.mark.parametrize("bias", [False, True])
-def test_packed_products_are_products(num_rows, bias):
+def test_packed_products_are_products(num_rows, fewest, bias, monkeypatch):
+    monkeypatch.setattr(packed, "fewest_rows", lambda dtype: fewest)
     generator = torch.Generator().manual_seed(num_rows)
     weight, x, shift = (
         torch.randn(shape, generator=generator) for shape in ((7, 5), (num_rows, 5), (7,))
@@ -128,7 +144,8 @@ def test_what_cannot_be_packed_is_left_to_transformers(dtype, why, monkeypatch):
 
 
 def test_a_forgotten_norm_is_caught_and_transformers_passes_are_taken(monkeypatch, caplog):
-    monkeypatch.setattr(FusedModel, "_norm_heads_", lambda *arguments: None)
+    attended = CompiledRows.attended
+    monkeypatch.setattr(CompiledRows, "attended", lambda *most: attended(*most[:-1], None))
     with caplog.at_level(logging.WARNING):
         served = fused(uneven(small_model("qwen3")), name="mine")
     assert type(served) is HuggingFaceModel

@@ -1,1 +1,2 @@
-"""Compiled passes on the host: orders of a tree's nodes, its mask, and what follows n-grams."""
+"""Compiled passes on the host: orders of a tree's nodes, its mask, what follows n-grams, and layers
+of few rows."""
