@@ -1,4 +1,4 @@
-"""This project's own loop beside the loops of engines, in turns: without a draft, and at their best.
+"""This project's own loop beside those of engines, in turns: without a draft, and at their best.
 
     python -m benchmarks.loops --files DIR [--engine-path DIR] [-o FILE] [--page FILE]
 
@@ -80,7 +80,7 @@ class OwnLoop:
         num_tokens: int,
         seed: int,
     ) -> Answer:
-        assert sampling == self.decoder.plan.sampling and requests == 1
+        assert (sampling, requests) == (self.decoder.plan.sampling, 1)
         report = self.decoder.generate(
             prompt, max_new_tokens=num_tokens, seed=seed, stop_tokens=[]
         ).report
@@ -115,9 +115,7 @@ def fastest(engine: Program, grid: Sequence[tuple[int, float]], turns: Turns) ->
     """The setting of a grid that took the least time on these prompts, in turns."""
     tried = [ConfidentDrafting(max_depth=length, confidence=sure) for length, sure in grid]
     with ExitStack() as stack:
-        running = {
-            engine.words(each): stack.enter_context(engine.running(each)) for each in tried
-        }
+        running = {engine.words(each): stack.enter_context(engine.running(each)) for each in tried}
         turns.warm(running)
         decoded = turns.decoded(running)
     return min(tried, key=lambda each: ms_per_token(decoded[engine.words(each)]))

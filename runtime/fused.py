@@ -20,7 +20,7 @@ from torch.nn.functional import embedding, silu
 from transformers import PreTrainedModel
 
 from .cache import RowCache
-from .fused_rows import AttentionShape, HeadNorms, joined, pass_rows
+from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
 from .packed import can_pack, product
@@ -95,7 +95,7 @@ class FusedModel(HuggingFaceModel):
             head: Any = model.get_output_embeddings()
             self._head = product(head.weight, head.bias)
         self._norm = model.model.norm.weight.data
-        self._shape = AttentionShape(
+        self._heads = LayerHeads(
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,
             head_size=model.model.layers[0].self_attn.head_dim,
@@ -138,7 +138,7 @@ class FusedModel(HuggingFaceModel):
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
         tokens = joined([each.tokens for each in inputs])
         added = embedding(tokens, self.module.model.embed_tokens.weight)
-        rows = pass_rows(self._shape_up_to(inputs), inputs, added)
+        rows = pass_rows(self._heads_up_to(inputs), inputs, added)
         x = torch.zeros_like(added)
         for number, layer in enumerate(self._layers):
             x, read = rows.normed(x, added, layer.before)
@@ -149,15 +149,15 @@ class FusedModel(HuggingFaceModel):
         hidden = _wanted(rows.normed(x, added, self._norm)[1], inputs)
         return self._head(hidden), hidden
 
-    def _shape_up_to(self, inputs: Sequence[PassInput]) -> AttentionShape:
-        """The shape, with rotations for all positions of a pass, which are within its texts."""
+    def _heads_up_to(self, inputs: Sequence[PassInput]) -> LayerHeads:
+        """The heads, with rotations for all positions of a pass, which are within its texts."""
         end = max([each.cache.length + len(each.tokens) for each in inputs])
-        if end > self._shape.turns.shape[1]:
-            self._shape = self._shape._replace(turns=self._turns(2 * end))
-        return self._shape
+        if end > self._heads.turns.shape[1]:
+            self._heads = self._heads._replace(turns=self._turns(2 * end))
+        return self._heads
 
     def _turns(self, num_positions: int) -> Tensor:
-        """`AttentionShape.turns` for so many positions."""
+        """`LayerHeads.turns` for so many positions."""
         model: Any = self.module.model
         places = torch.arange(num_positions)[None]
         cosines, sines = model.rotary_emb(self._norm, places)
@@ -212,7 +212,7 @@ def _has_plain_layers(model: PreTrainedModel) -> bool:
 
 
 def _wanted(x: Tensor, inputs: Sequence[PassInput]) -> Tensor:
-    """Of the rows [n, any] of a pass those that are wanted, the last ones of each text."""
+    """The rows that are wanted of those of a pass, [n, any]: the last ones of each text."""
     if len(inputs) == 1:
         return x[len(x) - inputs[0].num_wanted :]
     texts = x.split([len(each.tokens) for each in inputs])

@@ -1,4 +1,4 @@
-"""What a fused pass computes between its products: compiled where floats have 32 bits, else by torch.
+"""A fused pass between its products: compiled, or by torch for dtypes other than float32.
 
 The two compute the same, up to rounding.  A call of torch costs microseconds however few rows it is
 given, of which compiled passes save most.
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
-from tree_kernels.host.few_rows import add_and_norm, attend, turn_and_store
+from tree_kernels.host.few_rows import NewRows, add_and_norm, attend, turn_and_store
 
 from .cache import TreeCache
 from .language_model import PassInput
@@ -24,7 +24,7 @@ MOST_SEEN = 1024
 queries and keys is faster, all its calls included."""
 
 
-class AttentionShape(NamedTuple):
+class LayerHeads(NamedTuple):
     """H heads and K of keys and values, of size d, and the number added under a norm's root.
 
     turns  float [2, P, d]: cosines and sines of the rotation at each position, the sines of the
@@ -53,10 +53,10 @@ class PassRows(Protocol):
         and values go into the texts' caches."""
 
 
-def pass_rows(shape: AttentionShape, inputs: Sequence[PassInput], like: Tensor) -> PassRows:
+def pass_rows(heads: LayerHeads, inputs: Sequence[PassInput], like: Tensor) -> PassRows:
     """The rows of a pass, in the dtype of `like`; the texts' caches then count them."""
     rows = CompiledRows if like.dtype == torch.float32 else TorchRows
-    return rows(shape, _texts(shape, inputs, like))
+    return rows(heads, _texts(heads, inputs, like))
 
 
 class TextRows(NamedTuple):
@@ -104,11 +104,11 @@ class TextRows(NamedTuple):
 
 
 class CompiledText(NamedTuple):
-    """A text's part as compiled passes take it: its attention, too, if there is no `mask` yet."""
+    """A text's part as compiled passes take it, and what its attention takes: a bool for each new
+    row and each that it may see, where it is compiled, too; else torch's mask, if there is one."""
 
     text: TextRows
-    positions: np.ndarray
-    store: np.ndarray
+    new: NewRows
     visible: np.ndarray | None
     mask: Tensor | None
 
@@ -116,61 +116,56 @@ class CompiledText(NamedTuple):
 class CompiledRows:
     """The rows in compiled passes, floats of 32 bits; attention of many rows is torch's."""
 
-    def __init__(self, shape: AttentionShape, texts: Sequence[TextRows]) -> None:
-        self._shape, self._turns = shape, shape.turns.numpy()
+    def __init__(self, heads: LayerHeads, texts: Sequence[TextRows]) -> None:
+        self._heads, self._turns = heads, heads.turns.numpy()
         self._texts = []
         for text in texts:
             few = text.end * len(text.positions) <= MOST_SEEN
-            self._texts.append(
-                CompiledText(
-                    text,
-                    np.ascontiguousarray(text.positions.numpy()),
-                    text.store.numpy(),
-                    np.ascontiguousarray(text.visible_rows().numpy()) if few else None,
-                    None if few else text.mask(shape.heads // shape.kv_heads),
-                )
-            )
+            visible = np.ascontiguousarray(text.visible_rows().numpy()) if few else None
+            mask = None if few else text.mask(heads.heads // heads.kv_heads)
+            positions = np.ascontiguousarray(text.positions.numpy())
+            new = NewRows(positions, text.store.numpy(), text.start)
+            self._texts.append(CompiledText(text, new, visible, mask))
 
     def normed(self, x: Tensor, added: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         normed = torch.empty_like(x)
-        add_and_norm(x.numpy(), added.numpy(), weight.numpy(), self._shape.eps, normed.numpy())
+        add_and_norm(x.numpy(), added.numpy(), weight.numpy(), self._heads.eps, normed.numpy())
         return x, normed
 
     def attended(self, layer: int, qkv: Tensor, norms: HeadNorms) -> Tensor:
-        heads, kv_heads, size, eps, _ = self._shape
+        heads, kv_heads, size, eps, _ = self._heads
         entries = qkv.numpy().reshape(len(qkv), -1, size)
-        weights = None if norms is None else (norms[0].numpy(), norms[1].numpy())
+        weights = None if norms is None else (norms[0].numpy(), norms[1].numpy(), eps)
         mixed = []
-        for text, positions, store, visible, mask in self._texts:
-            queries = torch.empty((kv_heads, heads // kv_heads, len(positions), size))
-            turn_and_store(
-                entries[text.rows], weights, eps, self._turns, positions,
-                store, layer, text.start, queries.numpy(),
-            )  # fmt: skip
+        for text, new, visible, mask in self._texts:
+            num_rows = len(new.positions)
+            queries = torch.empty((kv_heads, heads // kv_heads, num_rows, size))
+            asked = queries.numpy()
+            turn_and_store(entries[text.rows], weights, self._turns, new, layer, asked)
             if visible is None:
                 mixed.append(_attended(queries, text.seen(layer), mask))
             else:
-                own = torch.empty((len(positions), heads, size))
-                attend(queries.numpy(), store, layer, text.start, visible, own.numpy())
-                mixed.append(own.view(len(own), -1))
+                own = torch.empty((num_rows, heads * size))
+                attend(asked, new, layer, visible, own.numpy().reshape(num_rows, heads, size))
+                mixed.append(own)
         return joined(mixed)
 
 
 class TorchRows:
     """The rows in calls of torch."""
 
-    def __init__(self, shape: AttentionShape, texts: Sequence[TextRows]) -> None:
-        self._shape = shape
-        self._texts = [(text, text.mask(shape.heads // shape.kv_heads)) for text in texts]
+    def __init__(self, heads: LayerHeads, texts: Sequence[TextRows]) -> None:
+        self._heads = heads
+        self._texts = [(text, text.mask(heads.heads // heads.kv_heads)) for text in texts]
         positions = joined([text.positions for text in texts])
-        self._cosines, self._sines = shape.turns[:, positions, None].unbind()
+        self._cosines, self._sines = heads.turns[:, positions, None].unbind()
 
     def normed(self, x: Tensor, added: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         x = x + added
-        return x, rms_norm(x, x.shape[1:], weight, self._shape.eps)
+        return x, rms_norm(x, x.shape[1:], weight, self._heads.eps)
 
     def attended(self, layer: int, qkv: Tensor, norms: HeadNorms) -> Tensor:
-        heads, kv_heads, size, eps, _ = self._shape
+        heads, kv_heads, size, eps, _ = self._heads
         parts = list(qkv.view(len(qkv), -1, size).split([heads, kv_heads, kv_heads], dim=1))
         if norms is not None:
             parts[:2] = [rms_norm(parts[at], (size,), norms[at], eps) for at in (0, 1)]
@@ -195,15 +190,13 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
-def _texts(
-    shape: AttentionShape, inputs: Sequence[PassInput], like: Tensor
-) -> list[TextRows]:
-    """Each text's part; its cache then counts the new rows."""
+def _texts(heads: LayerHeads, inputs: Sequence[PassInput], like: Tensor) -> list[TextRows]:
+    """The part of each text; its cache then counts the new rows."""
     texts, first = [], 0
     for asked in inputs:
         cache, num_rows = asked.cache, len(asked.tokens)
         assert isinstance(cache, TreeCache)
-        store = cache.with_room(num_rows, like, (shape.kv_heads, shape.head_size))
+        store = cache.with_room(num_rows, like, (heads.kv_heads, heads.head_size))
         rows = slice(first, first + num_rows)
         texts.append(TextRows(rows, asked.positions, store, cache.length, asked.visible))
         cache.append(num_rows)
@@ -212,8 +205,10 @@ def _texts(
 
 
 def _attended(queries: Tensor, seen: Tensor, mask: Tensor | None) -> Tensor:
-    """float [K, H / K, n, d], [2, 1, K, t, d] -> [n, H d]: heads that share keys are rows of one, so
-    that none of the cache is copied; but for a text from its start, whose mask would be the larger.
+    """float [K, H / K, n, d], [2, 1, K, t, d] -> [n, H d].
+
+    Heads that share keys are rows of one, so that none of the cache is copied; but for a text from
+    its start, whose mask would be the larger.
     """
     kv_heads, group, num_rows, size = queries.shape
     keys, values = seen
