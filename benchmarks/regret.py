@@ -2,41 +2,53 @@
 
     python -m benchmarks.regret [-o FILE] [--page FILE] [--pair NAME] [--shape NAME] ...
 
-For each embedded pair, each shape of its target and each temperature: profile, solve, and then
-measure the chosen plan beside a grid of other plans.  A plan's speed is its tokens per step over
-its step time, each measured where it costs least noise: step times in turns, in one run, on the
-shape itself; tokens per step by decoding the evaluation prompts with the pair as it is, whose
-function the inflated shapes compute.  The best of many noisy numbers looks better than it is, so
-the grid is thinned on one set of random texts, the winner picked on a second, and compared with the
-chosen plan on a third (at temperature 0, where there is no chance, on the same ones gone on with)
-and by step times of the two taken anew.
+For each embedded pair, shape of its target and temperature: profile, solve as `solve` does by
+default, and decode by that plan and by a grid of others, in turns, on one thread.  The grid has
+trees of several sizes, chains among them, under every verifier, and what each solver of growing
+trees finds for each.  The fastest of many is so partly by luck: the grid is thinned on a few
+prompts, the winner picked on others, and compared with the plan on prompts that none has decoded.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, product
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
-from .contests import TEMPERATURES, Profiling, add_contests, contests_of, draft_of, target_of
-from .decoding import Counting, Ratio, counted, log_error
-from .outputs import ContestRow, folder_beside, kept, markdown, parser_of, processes, publish
-from .regret_times import StepClock, TimedChoices, TreeChoice, lower_quartile, take_turns, times_of
+from planner.documents.profile import Profile
+from planner.documents.sampling import Sampling
+from planner.optimizer import Question, rank_candidates, solve
+from planner.optimizer.grading import Candidate
+from planner.plans.plan import Plan
+from planner.policies import TreeDrafting
+from runtime import Decoder
+from runtime.embedded import load_prompts
 
-Stage = tuple[int, int]
-"""Tokens per prompt, and the seed."""
-KEPT = 4
-FIRST, SECOND, THIRD = (24, 201), (64, 301), (128, 401)
-"""Stages in which the grid is thinned, the winner picked, and the two compared."""
-FINAL_REPEATS = 160
-"""Steps of the two, and of the target alone, that are timed at the end."""
+from .contests import (
+    TEMPERATURES,
+    Profiling,
+    add_contests,
+    contests_of,
+    draft_of,
+    one_thread,
+    profiles_of,
+    target_of,
+)
+from .decoding import in_turns, log_error
+from .outputs import ContestRow, folder_beside, kept, markdown, parser_of, publish
+
+SIZES = (2, 3, 4, 5, 6, 8, 12, 16, 32)
+"""Nodes of fixed trees."""
+HOPELESS = 0.75
+"""Plans that are predicted to be slower than so much of the fastest are not decoded."""
+NUM_KEPT = 4
+THINNED, PICKED = (12, 32), (24, 64)
+"""Prompts, and tokens behind each, on which the grid is thinned and the winner picked."""
 HEAD = (
     "pair", "shape", "T", "chosen plan", "speedup predicted", "measured", "best of the grid",
     "measured", "regret", "plans",
@@ -53,9 +65,9 @@ class RegretRow(ContestRow):
     best: str
     best_speedup: float
     regret: float
-    """By which fraction the best of the grid was faster than the chosen plan, both once more."""
+    """By which fraction the best of the grid was faster than the chosen plan, on new prompts."""
     regret_error: float
-    """Standard error of it, from the prompts and from the repeated times."""
+    """Standard error of it, over prompts."""
     num_plans: int
 
     @property
@@ -73,140 +85,122 @@ def table(rows: Sequence[RegretRow]) -> str:
     return markdown(HEAD, [row.words for row in rows])
 
 
-Tokens = dict[TreeChoice, Ratio]
+def words(plan: Plan) -> str:
+    """The drafting and the verifier."""
+    return f"{plan.drafting.words()}, {plan.verifier}" if plan.speculates else "no draft"
+
+
+def grid(candidates: Sequence[Candidate], sampling: Sampling) -> list[Plan]:
+    """Plans of all verifiers and sizes, and not to speculate.
+
+    candidates  all that were graded, the best first
+
+    Of each size the tree with most tokens a step and the one predicted to be the fastest; of every
+    solver of growing trees its first.
+    """
+    found: dict[tuple[object, ...], Candidate] = {}
+    least = HOPELESS * candidates[0].tokens_per_ms
+    most = sorted(candidates, key=lambda each: -each.tokens_per_step.value)
+    for order, each in [(0, one) for one in candidates] + [(1, one) for one in most]:
+        if each.tokens_per_ms < least or not each.speculates:
+            continue
+        if each.grows:
+            found.setdefault((each.verifier, each.solver), each)
+        elif each.tree.num_nodes in SIZES:
+            found.setdefault((order, each.verifier, each.tree.num_nodes), each)
+    plans = [
+        Plan(drafting=one.drafting, verifier=one.verifier, sampling=sampling)
+        for one in found.values()
+    ]
+    return [no_draft(sampling), *{plan.fingerprint(): plan for plan in plans}.values()]
+
+
+def no_draft(sampling: Sampling) -> Plan:
+    """The target alone."""
+    return Plan(drafting=TreeDrafting(parents=[-1]), verifier="rrsw", sampling=sampling)
 
 
 @dataclass(frozen=True)
-class Final:
-    """The chosen plan and the one that looked best beside it, with the tokens of both."""
+class Stage:
+    """Evaluation prompts that plans decode, and the tokens behind each."""
 
-    timed: TimedChoices
-    best: TreeChoice
-    tokens: Tokens
+    prompts: Sequence[Sequence[int]]
+    num_tokens: int
 
-    @property
-    def entrants(self) -> list[TreeChoice]:
-        """Both, and the target alone."""
-        return list(dict.fromkeys([self.timed.chosen, self.best, TreeChoice.alone()]))
+    def ms(self, plans: Sequence[Plan], pair: str, shape: str) -> list[np.ndarray]:
+        """Milliseconds that each plan takes for each prompt, in turns: float64 [prompts]."""
+        models = target_of(shape), draft_of(pair)
+        decoders = {str(at): Decoder.from_plan(plan, *models) for at, plan in enumerate(plans)}
+        found = in_turns(decoders, self.prompts, self.num_tokens)
+        return [np.array([made.decode_ms for made in found[name]]) for name in decoders]
+
+    def fastest(self, plans: Sequence[Plan], pair: str, shape: str) -> list[Plan]:
+        """The same plans, the fastest first."""
+        spent = [each.sum() for each in self.ms(plans, pair, shape)]
+        return [plans[place] for place in np.argsort(spent, kind="stable")]
 
 
-def finals_of(
-    shapes: Sequence[TimedChoices], tokens: Callable[[Sequence[TreeChoice], Stage], Tokens]
-) -> list[Final]:
-    """The finals of all shapes of one pair, at one temperature.
+def stages(counts: Sequence[tuple[int, int]]) -> list[Stage]:
+    """A stage for each number of prompts and tokens; none shares a prompt with another."""
+    prompts = iter(load_prompts("evaluation", sum(number for number, _ in counts)))
+    return [Stage(list(islice(prompts, number)), num_tokens) for number, num_tokens in counts]
 
-    tokens  decodes choices
+
+def measured(contest: tuple[str, str, float], place: Path, count: tuple[int, int]) -> RegretRow:
+    """The row of one pair, shape and temperature.
+
+    place  of the profile
+    count  prompts on which two plans are compared, and tokens behind each
     """
-    chosen = [each.chosen for each in shapes]
-    first = tokens([choice for each in shapes for choice, _ in each.step_ms], FIRST)
-    few = [ranked([choice for choice, _ in each.step_ms], each, first)[:KEPT] for each in shapes]
-    second = tokens([*chosen, *chain(*few)], SECOND)
-    best = [ranked(them, each, second)[0] for them, each in zip(few, shapes, strict=True)]
-    third = tokens([*chosen, *best], THIRD)
-    return [Final(each, other, third) for each, other in zip(shapes, best, strict=True)]
-
-
-def tokens_of(
-    pool: Executor,
-    pair: str,
-    temperature: float,
-    folder: Path,
-    choices: Sequence[TreeChoice],
-    stage: Stage,
-) -> Tokens:
-    """Tokens per step of each of `choices` over the evaluation prompts."""
-    counting = Counting(*stage, folder)
-    running = {
-        choice: pool.submit(counted, pair, choice.plan(temperature), counting)
-        for choice in dict.fromkeys(choices)
-    }
-    title = f"{pair}, T={temperature:g}, {counting.num_tokens} tokens a prompt"
-    return {choice: each.result().ratio for choice, each in tqdm(running.items(), title)}
-
-
-def ranked(choices: Sequence[TreeChoice], timed: TimedChoices, tokens: Tokens) -> list[TreeChoice]:
-    """The fastest first."""
-    step_ms = dict(timed.step_ms)
-    return sorted(choices, key=lambda choice: -tokens[choice].value / step_ms[choice])
-
-
-def rows_of(finals: Sequence[tuple[str, Final]], repeats: int) -> list[RegretRow]:
-    """Rows by pair: the two plans and the target alone are timed once more, in turns."""
-    clocks = []
-    for pair, final in finals:
-        models = target_of(final.timed.shape), draft_of(pair)
-        clocks.append(StepClock(models, final.entrants, final.timed.temperature))
-    take_turns(clocks, repeats, "steps of the finals")
-    return [
-        row_of(pair, final, clock.samples)
-        for (pair, final), clock in zip(finals, clocks, strict=True)
-    ]
-
-
-def row_of(pair: str, final: Final, samples: Mapping[TreeChoice, np.ndarray]) -> RegretRow:
-    """samples  milliseconds of the entrants' steps, float64 [turns]"""
-    timed, mine, other, tokens = final.timed, final.timed.chosen, final.best, final.tokens
-    times = {choice: lower_quartile(each) for choice, each in samples.items()}
-    alone = times[TreeChoice.alone()]
-    speeds = {choice: tokens[choice].value / times[choice] for choice in (mine, other)}
-    error = np.hypot(
-        log_error(tokens[other].influence - tokens[mine].influence),
-        quartile_error(samples[other], samples[mine]),
-    )
+    pair, shape, temperature = contest
+    profile, sampling = Profile.load(place), Sampling(temperature=temperature)
+    chosen = solve(profile, temperature=temperature)
+    assert chosen.predicted is not None
+    others = grid(rank_candidates(profile, Question(sampling=sampling)), sampling)
+    thinning, picking, last = stages((THINNED, PICKED, count))
+    few = thinning.fastest(others, pair, shape)[:NUM_KEPT]
+    best = picking.fastest(few, pair, shape)[0]
+    own, other, plain = last.ms([chosen, best, no_draft(sampling)], pair, shape)
+    if is_same(chosen, best):
+        own = other = (own + other) / 2
     return RegretRow(
-        pair, timed.shape, timed.temperature, mine.words, timed.promised, speeds[mine] * alone,
-        other.words, speeds[other] * alone, speeds[other] / speeds[mine] - 1, float(error),
-        len(timed.step_ms),
+        pair, shape, temperature, words(chosen), chosen.predicted.speedup.value,
+        float(plain.sum() / own.sum()), words(best), float(plain.sum() / other.sum()),
+        float(own.sum() / other.sum() - 1), log_error(own / own.sum() - other / other.sum()),
+        len(others),
     )  # fmt: skip
 
 
-def quartile_error(one: np.ndarray, other: np.ndarray) -> float:
-    """Standard error of the logarithm of the ratio of lower quartiles, by bootstrap over turns.
-
-    one, other  float64 [turns], taken turn by turn: what slows a turn may slow both
-    """
-    turns = np.random.default_rng(0).integers(len(one), size=(1000, len(one)))
-    quartiles = np.percentile(np.stack([one, other])[:, turns], 25, axis=2)
-    return float(np.log(quartiles[0] / quartiles[1]).std())
+def is_same(one: Plan, other: Plan) -> bool:
+    """Do both draft and verify alike?"""
+    if not one.speculates:
+        return not other.speculates
+    return (one.drafting, one.verifier) == (other.drafting, other.verifier)
 
 
 def main() -> None:
     parser = parser_of(
         __doc__,
         {
-            "repeats": (12, "of every time"),
-            "num-tokens": (128, "profiled per prompt"),
-            "jobs": (2, "processes that decode"),
+            "repeats": (12, "of every time in a profile"),
+            "num-prompts": (64, "that two plans are compared on"),
+            "num-tokens": (64, "behind each"),
         },
     )
     add_contests(parser)
-    parser.add_argument(
-        "--until", choices=["times", "tokens"],
-        help="stop when these are measured; the same command without it goes on from there",
-    )  # fmt: skip
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
-    profiling = Profiling(arguments.repeats, arguments.num_tokens)
-    with folder_beside(arguments.output, keep=arguments.until is not None) as folder:
-        times = {
-            pair: kept(
-                folder / f"{pair}.times", list[TimedChoices],
-                partial(times_of, pair, shapes, profiling, folder),
-            )
-            for pair in pairs
-        }  # fmt: skip
-        if arguments.until == "times":
-            return
-        finals: list[tuple[str, Final]] = []
-        with processes(arguments.jobs) as pool:
-            for pair, temperature in product(pairs, TEMPERATURES):
-                at_once = [each for each in times[pair] if each.temperature == temperature]
-                tokens = partial(tokens_of, pool, pair, temperature, folder)
-                finals += [(pair, final) for final in finals_of(at_once, tokens)]
-        if arguments.until == "tokens":
-            return
-        rows = rows_of(finals, FINAL_REPEATS)
-        print(table(rows))
+    profiling = Profiling(arguments.repeats, num_tokens=128)
+    count = arguments.num_prompts, arguments.num_tokens
+    rows: list[RegretRow] = []
+    with folder_beside(arguments.output, keep=True) as folder, one_thread():
+        for pair in pairs:
+            places = profiles_of(pair, shapes, profiling, folder)
+            for temperature, shape in product(TEMPERATURES, shapes):
+                path = folder / f"row-{pair}-{temperature:g}-{shape or 'as-it-is'}.json"
+                measure = partial(measured, (pair, shape, temperature), places[shape], count)
+                rows += kept(path, list[RegretRow], lambda measure=measure: [measure()])
+                print(table(rows), flush=True)
         publish(rows, table(rows), "regret", arguments.output, arguments.page)
     within = sum(row.regret <= 0.03 for row in rows)
     worst = max(row.regret for row in rows)

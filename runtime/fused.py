@@ -3,13 +3,14 @@
 transformers' modules make some fifty calls of torch in every layer, and products that are slow for
 the few rows of a step.  Here weights are copied into an order that is fast for them; queries, keys
 and values are one product, and so are the two of the MLP; what stands between products is compiled
-(`fused_rows`).  The sums are those of transformers in another order, so that logits agree up to
-rounding.
+(`fused_rows`), and of few enough rows all of the pass (`compiled_pass`).  The sums are those of
+transformers in another order, so that logits agree up to rounding.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from torch.nn.functional import embedding, silu
 from transformers import PreTrainedModel
 
 from .cache import RowCache
+from .compiled_pass import WholePass
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
@@ -27,6 +29,9 @@ from .packed import can_pack, product
 from .probe import agree
 
 _log = logging.getLogger(__name__)
+
+NUM_TIMED = 5
+"""Passes of either way that are timed where a model chooses between two."""
 
 Product = Callable[[Tensor], Tensor]
 
@@ -83,7 +88,7 @@ class FusedLayer:
 class FusedModel(HuggingFaceModel):
     """A `HuggingFaceModel` on a CPU that computes its passes itself; made by `fused`.
 
-    It holds the module, and a packed copy of its weights as they were when it was made.
+    It holds the module, whose weights must stay as they are, and a packed copy of them.
     """
 
     def __init__(self, model: PreTrainedModel, *, name: str | None = None) -> None:
@@ -102,6 +107,9 @@ class FusedModel(HuggingFaceModel):
             eps=config.rms_norm_eps,
             turns=self._turns(64),
         )
+        self._whole: WholePass | None = None
+        if self._norm.dtype == torch.float32 and head.bias is None:
+            self._whole = self._faster(WholePass(model, self._heads.eps))
 
     def forward(
         self,
@@ -133,12 +141,19 @@ class FusedModel(HuggingFaceModel):
             PassOutput(*each) for each in zip(*(each.split(counts) for each in read), strict=True)
         ]
 
-    @torch.inference_mode()
     def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
+        heads = self._heads_up_to(inputs)
+        if self._whole is not None and self._whole.serves(inputs):
+            return self._whole.read(inputs[0], heads)
+        return self._in_parts(heads, inputs)
+
+    @torch.inference_mode()
+    def _in_parts(self, heads: LayerHeads, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
+        """The same, a call for every product and for what stands between."""
         tokens = joined([each.tokens for each in inputs])
         added = embedding(tokens, self.module.model.embed_tokens.weight)
-        rows = pass_rows(self._heads_up_to(inputs), inputs, added)
+        rows = pass_rows(heads, inputs, added)
         x = torch.zeros_like(added)
         for number, layer in enumerate(self._layers):
             x, read = rows.normed(x, added, layer.before)
@@ -148,6 +163,19 @@ class FusedModel(HuggingFaceModel):
             added = layer.down(silu(gate).mul_(up))
         hidden = _wanted(rows.normed(x, added, self._norm)[1], inputs)
         return self._head(hidden), hidden
+
+    def _faster(self, whole: WholePass) -> WholePass | None:
+        """Whole passes, unless with several threads lone rows in parts are faster, by the clock."""
+        if whole.is_near or torch.get_num_threads() == 1:
+            return whole
+        seconds: dict[WholePass | None, list[float]] = {whole: [], None: []}
+        lone, cache = torch.zeros(1, dtype=torch.int64), self.new_cache(1)
+        for self._whole in (whole, None) * NUM_TIMED:
+            start = time.perf_counter()
+            self.forward(lone, lone, cache)
+            seconds[self._whole].append(time.perf_counter() - start)
+            cache.keep_rows(0, [])
+        return min(seconds, key=lambda way: min(seconds[way]))
 
     def _heads_up_to(self, inputs: Sequence[PassInput]) -> LayerHeads:
         """The heads, with rotations for all positions of a pass, which are within its texts."""

@@ -56,7 +56,7 @@ class PassRows(Protocol):
 def pass_rows(heads: LayerHeads, inputs: Sequence[PassInput], like: Tensor) -> PassRows:
     """The rows of a pass, in the dtype of `like`; the texts' caches then count them."""
     rows = CompiledRows if like.dtype == torch.float32 else TorchRows
-    return rows(heads, _texts(heads, inputs, like))
+    return rows(heads, texts_of(heads, inputs, like))
 
 
 class TextRows(NamedTuple):
@@ -190,7 +190,7 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
-def _texts(heads: LayerHeads, inputs: Sequence[PassInput], like: Tensor) -> list[TextRows]:
+def texts_of(heads: LayerHeads, inputs: Sequence[PassInput], like: Tensor) -> list[TextRows]:
     """The part of each text; its cache then counts the new rows."""
     texts, first = [], 0
     for asked in inputs:

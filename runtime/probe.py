@@ -42,12 +42,17 @@ def check_tree_passes(model: LanguageModel) -> None:
 
 
 def agree(model: LanguageModel, other: LanguageModel) -> bool:
-    """Do two ways to compute a model give the same logits over a text of four tokens, up to
-    rounding?"""
-    text = [token % model.vocab_size for token in (1, 5, 2, 11)]
-    got, expected = (_read(each, text, [0, 1, 2, 3], each.new_cache(4)) for each in (model, other))
+    """Do two ways to compute a model give the same logits, up to rounding, over a text of twelve
+    tokens and over one more behind it?"""
+    text = [number * number % model.vocab_size for number in range(13)]
     tolerance = TOLERANCE.get(model.dtype, TOLERANCE_OF_HALF_PRECISION)
-    return bool((got - expected).abs().max() <= tolerance * expected.abs().max())
+    caches = [(each, each.new_cache(len(text))) for each in (model, other)]
+    for places in (range(12), range(12, 13)):
+        tokens = [text[place] for place in places]
+        got, expected = (_read(each, tokens, list(places), cache) for each, cache in caches)
+        if not (got - expected).abs().max() <= tolerance * expected.abs().max():
+            return False
+    return True
 
 
 _REFUSAL = (

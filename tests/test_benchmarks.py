@@ -1,6 +1,7 @@
 """The tables of the results' pages are what the benchmarks wrote, and nothing else."""
 
 import json
+import types
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from benchmarks import (
     knobs,
     moved,
     regret,
-    regret_times,
     side_by_side,
     truth,
     whole_paths,
@@ -30,8 +30,9 @@ from benchmarks import (
 from benchmarks.outputs import kept, marked, replace_marked
 from benchmarks.race import Lap
 from planner import Plan, PlannerError
-from planner.documents.tree import Tree
+from planner.optimizer import Question, rank_candidates, solve
 from planner.policies import ThresholdDrafting, TreeDrafting
+from tests.optimizer import factory
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs/results"
@@ -103,54 +104,55 @@ def test_error_of_a_ratio_is_that_of_many_samples():
     assert abs(np.mean(errors) - spread) < 4 * spread / np.sqrt(2 * 2000) + 0.02 * spread
 
 
-def test_error_of_quartiles_is_that_of_many_samples():
-    """Times with a common drift, drawn 500 times: the spread of the ratio is as said."""
-    rng = np.random.default_rng(0)
-    logs, errors = [], []
-    for _ in range(500):
-        drift = rng.gamma(2.0, 0.2, size=80)
-        one, other = (5 + drift + rng.gamma(2.0, 0.1, size=80) for _ in range(2))
-        logs.append(np.log(np.percentile(one, 25) / np.percentile(other, 25)))
-        errors.append(regret.quartile_error(one, other))
-    spread = np.std(logs)
-    assert abs(np.mean(errors) - spread) < 4 * spread / np.sqrt(2 * 500)
-
-
-def test_a_final_is_told_by_tokens_and_the_times_taken_anew():
-    """What was timed before says which plans meet, and no more."""
-    mine, best = (regret_times.TreeChoice("rrsw", Tree(list(range(-1, n)))) for n in (1, 2))
-    alone = regret_times.TreeChoice.alone()
-    timed = regret_times.TimedChoices(
-        "", 1.0, mine, 1.5, [(each, 1.0) for each in (mine, best, alone)]
+def test_the_grid_of_regret_has_every_verifier_and_size_that_is_no_hopeless_one():
+    """And not to speculate; no plan twice."""
+    profile = factory.profile(
+        [
+            factory.positional([[0.5, 0.2, 0.1]] * 2, verifier=name)
+            for name in ("rrsw", "topk", "chain")
+        ]
     )
-    one, other = (
-        decoding.Ratio(np.array(each), np.array([1.0, 1.0])) for each in ([2, 2], [3, 3.0])
-    )
-    final = regret.Final(timed, best, {mine: one, best: other})
-    assert final.entrants == [mine, best, alone]
-    samples = {mine: np.full(8, 4.0), best: np.full(8, 5.0), alone: np.full(8, 3.0)}
-    row = regret.row_of("plain", final, samples)
-    assert (row.chosen_speedup, row.best_speedup) == (2 / 4 * 3, pytest.approx(3 / 5 * 3))
-    assert row.regret == pytest.approx((3 / 5) / (2 / 4) - 1)
-    assert row.regret_error == pytest.approx(0)  # every prompt and every turn says the same
+    sampling = profile.sampling_at(None)
+    candidates = rank_candidates(profile, Question(sampling=sampling))
+    plans = regret.grid(candidates, sampling)
+    assert not plans[0].speculates
+    assert len({each.fingerprint() for each in plans}) == len(plans)
+    least = regret.HOPELESS * candidates[0].tokens_per_ms
+    expected = {
+        (each.verifier, each.tree.num_nodes)
+        for each in candidates
+        if each.speculates and each.tokens_per_ms >= least and each.tree.num_nodes in regret.SIZES
+    }
+    assert len(expected) > 3
+    assert {(each.verifier, each.tree.num_nodes) for each in plans[1:]} == expected
 
 
-def test_steps_are_timed_in_turns():
-    """Every clock the first turn, then every clock the second; the first does not count."""
-    turns = []
+def test_regret_is_told_by_prompts_that_neither_was_chosen_on(monkeypatch, tmp_path):
+    """The plan takes 2 ms a prompt, the fastest of the others 1, and not to speculate 4; a stage
+    has a prompt that no other has."""
+    profile = factory.profile([factory.positional([[0.6, 0.2]] * 2, verifier="rrsw")])
+    profile.save(tmp_path / "profile.json")
+    chosen, seen = solve(profile), []
+    monkeypatch.setattr(regret, "target_of", lambda shape: shape)
+    monkeypatch.setattr(regret, "draft_of", lambda pair: pair)
+    monkeypatch.setattr(regret.Decoder, "from_plan", lambda plan, *models: plan)
 
-    class Clock(regret_times.StepClock):
-        def __init__(self, name):
-            self.choices, self._turns, self.name = [regret_times.TreeChoice.alone()], [], name
+    def in_turns(plans, prompts, num_tokens):
+        seen.append({tuple(each) for each in prompts})
+        ms = {name: 2.0 if regret.is_same(plan, chosen) else 1.0 for name, plan in plans.items()}
+        ms |= {name: 4.0 for name, plan in plans.items() if not plan.speculates}
+        return {
+            name: [types.SimpleNamespace(decode_ms=each) for _ in prompts]
+            for name, each in ms.items()
+        }
 
-        def turn(self):
-            turns.append(self.name)
-            self._turns.append([float(len(turns))])
-
-    clocks = [Clock("a"), Clock("b")]
-    regret_times.take_turns(clocks, 2, "")
-    assert "".join(turns) == "ababab"
-    assert clocks[1].samples[regret_times.TreeChoice.alone()].tolist() == [4.0, 6.0]
+    monkeypatch.setattr(regret, "in_turns", in_turns)
+    contest = "distilled", "", profile.sampling_at(None).temperature
+    row = regret.measured(contest, tmp_path / "profile.json", (5, 8))
+    assert (row.chosen, row.chosen_speedup, row.best_speedup) == (regret.words(chosen), 2.0, 4.0)
+    assert (row.regret, row.regret_error) == (1.0, 0.0)
+    assert [len(each) for each in seen] == [regret.THINNED[0], regret.PICKED[0], 5]
+    assert len(set().union(*seen)) == sum(map(len, seen))
 
 
 @pytest.mark.parametrize("option", ["--num-prompts=3", "--num-prompts=65", "--num-timed=22"])
@@ -213,12 +215,8 @@ def test_what_was_measured_halfway_is_read_again_and_not_measured_again(tmp_path
     )
     lap, alone = (Lap(*rng.random((4, 3)), *rng.random(2).tolist()) for _ in range(2))
     entrant = growing_times.TimedEntrant("", 1.0, growing_times.Entrant("a", plan), lap, alone)
-    choice = regret_times.TreeChoice("rrsw", Tree([-1, 0, 0]))
-    choices = regret_times.TimedChoices("25M", 0.6, choice, 1.5, [(choice, float(rng.random()))])
-    for kind, row in ((growing_times.TimedEntrant, entrant), (regret_times.TimedChoices, choices)):
-        path = tmp_path / kind.__name__
-        kept(path, list[kind], lambda row=row: [row])
-        (again,) = kept(path, list[kind], lambda: pytest.fail("measured again"))
-        content = TypeAdapter(kind)
-        assert content.dump_json(again) == content.dump_json(row)
-    assert choices == again
+    kind, path = growing_times.TimedEntrant, tmp_path / "entrants"
+    kept(path, list[kind], lambda: [entrant])
+    (again,) = kept(path, list[kind], lambda: pytest.fail("measured again"))
+    content = TypeAdapter(kind)
+    assert content.dump_json(again) == content.dump_json(entrant)

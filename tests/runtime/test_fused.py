@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 import types
 
 import numpy as np
@@ -12,7 +13,16 @@ import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from runtime import HuggingFaceModel, LanguageModel, as_language_model, fused_rows, packed
+from runtime import (
+    HuggingFaceModel,
+    LanguageModel,
+    as_language_model,
+    compiled_pass,
+    fused_rows,
+    packed,
+)
+from runtime.cache import RowCache
+from runtime.compiled_pass import WholePass
 from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
 from runtime.fused_rows import CompiledRows
 from runtime.packed import can_pack, packed_product
@@ -64,18 +74,52 @@ def logits_and_hidden(model: LanguageModel) -> list[torch.Tensor]:
         (rng.integers(VOCABULARY, size=9), 75 + tree.depths, tree.ancestors, None),
         (rng.integers(VOCABULARY, size=1), np.array([77]), None, 1),
     ):
-        where = torch.from_numpy(positions.astype(np.int64))
-        seen = None if visible is None else torch.from_numpy(visible)
-        ids = torch.from_numpy(tokens)
-        found += model.forward_with_hidden(ids, where, cache, seen, num_logits=wanted)
+        found += passed(model, tokens, positions, cache, visible, wanted)
         if visible is not None:
             cache.keep_rows(75, [0, 1])
     return found
 
 
-@pytest.fixture(params=["as chosen", "attention compiled", "attention by torch", "all by torch"])
+def logits_and_hidden_of_few(model: LanguageModel) -> list[torch.Tensor]:
+    """Both of passes over few rows behind a text: a tree, two of which none sees the other, two
+    that nobody asks for, and one."""
+    rng = np.random.default_rng(0)
+    tree, cache = random_tree(rng, 7), model.new_cache(3)
+    found = []
+    for tokens, positions, visible, wanted in (
+        (rng.integers(VOCABULARY, size=30), np.arange(30), None, 1),
+        (rng.integers(VOCABULARY, size=7), 30 + tree.depths, tree.ancestors, None),
+        (rng.integers(VOCABULARY, size=2), np.array([34, 34]), np.eye(2, dtype=bool), 1),
+        (rng.integers(VOCABULARY, size=2), np.array([35, 36]), None, 0),
+        (rng.integers(VOCABULARY, size=1), np.array([37]), None, 1),
+    ):
+        found += passed(model, tokens, positions, cache, visible, wanted)
+    return found
+
+
+def passed(
+    model: LanguageModel,
+    tokens: np.ndarray,
+    positions: np.ndarray,
+    cache: RowCache,
+    visible: np.ndarray | None,
+    wanted: int | None,
+) -> list[torch.Tensor]:
+    """Logits and hidden states of a pass, where any are wanted."""
+    where = torch.from_numpy(positions.astype(np.int64))
+    seen = None if visible is None else torch.from_numpy(visible)
+    ids = torch.from_numpy(tokens)
+    read = model.forward_with_hidden(ids, where, cache, seen, num_logits=wanted)
+    return [each for each in read if len(each)]
+
+
+@pytest.fixture(
+    params=["as chosen", "in parts", "attention compiled", "attention by torch", "all by torch"]
+)
 def way(request, monkeypatch):
-    """The ways to compute what stands between products."""
+    """The ways to compute a pass: few rows in one call or in parts, and what is between these."""
+    if request.param != "as chosen":
+        monkeypatch.setattr(WholePass, "serves", lambda self, inputs: False)
     if request.param == "all by torch":
         monkeypatch.setattr(fused_rows, "CompiledRows", fused_rows.TorchRows)
     if request.param.startswith("attention"):
@@ -89,11 +133,7 @@ def test_every_family_gets_the_logits_of_its_own_modules(
     family, entries_worth_packing, monkeypatch
 ):
     monkeypatch.setattr(packed, "ENTRIES_WORTH_PACKING", entries_worth_packing)
-    model = uneven(small_model(family))
-    expected = logits_and_hidden(HuggingFaceModel(model))
-    for got, wanted in zip(logits_and_hidden(FusedModel(model)), expected, strict=True):
-        assert got.shape == wanted.shape
-        assert_equal(got, wanted)
+    assert_computed_by_fused(uneven(small_model(family)))
 
 
 @pytest.mark.parametrize("settings", OTHERS.values(), ids=OTHERS)
@@ -103,12 +143,20 @@ def test_other_configurations_do_too(settings):
     if not can_pack(model.dtype, 0):
         pytest.skip(f"this processor multiplies no {model.dtype}")
     assert is_fusable(model)
-    exact, rounding = model, 0.03  # 8 bits, over four rounded layers
+    assert_computed_by_fused(model)
+
+
+def assert_computed_by_fused(model: PreTrainedModel) -> None:
+    """In its own dtype, beside transformers' modules, in 64 bits where its dtype has 32."""
+    exact, rounding, asked = model, 0.03, [logits_and_hidden]  # 8 bits, over four rounded layers
     if model.dtype == torch.float32:
         exact, rounding = copy.deepcopy(model).double(), 4e-6  # 32 units of the last of 23 bits
-    expected = logits_and_hidden(HuggingFaceModel(exact))
-    for got, wanted in zip(logits_and_hidden(FusedModel(model)), expected, strict=True):
-        assert (got - wanted).abs().max() <= rounding * wanted.abs().max()
+        asked.append(logits_and_hidden_of_few)
+    for of in asked:
+        expected = of(HuggingFaceModel(exact))
+        for got, wanted in zip(of(FusedModel(model)), expected, strict=True):
+            assert got.shape == wanted.shape
+            assert (got - wanted).abs().max() <= rounding * wanted.abs().max()
 
 
 def test_the_module_stays_as_it_was():
@@ -171,3 +219,15 @@ def test_attention_that_was_asked_for_is_left_to_transformers(attention):
 def test_documents_say_that_passes_were_fused():
     assert as_language_model(small_model("llama")).attention == "sdpa, fused"
     assert as_language_model(small_model("gemma")).attention == "sdpa"
+
+
+@pytest.mark.parametrize("slow", ["read", "_in_parts"])
+def test_with_several_threads_a_lone_rows_way_is_taken_by_the_clock(slow, monkeypatch):
+    """Not that of a model whose weights are near, which one thread serves best."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    kind = WholePass if slow == "read" else FusedModel
+    quick = getattr(kind, slow)
+    monkeypatch.setattr(kind, slow, lambda *most: time.sleep(0.01) or quick(*most))
+    assert isinstance(FusedModel(small_model("llama"))._whole, WholePass)
+    monkeypatch.setattr(compiled_pass, "NEAR", 0)
+    assert (FusedModel(small_model("llama"))._whole is None) == (slow == "read")
