@@ -15,11 +15,6 @@ from tree_kernels.host.whole_pass import ModelWeights, multiply, read_rows
 from .fused_rows import LayerHeads, texts_of
 from .language_model import PassInput
 
-NEAR = 2**20
-"""Entries of a model whose weights, 4 MB of them, a processor keeps in its caches."""
-MOST_ROWS_NEAR = 8
-"""Rows up to which all of such a model's pass is faster in one compiled call.  Where weights come
-from memory only a lone row's is, and with several threads not always: a compiled call has one."""
 ITSELF = np.ones((1, 1), bool)
 """What a lone row sees beside all those before it."""
 
@@ -27,9 +22,10 @@ ITSELF = np.ones((1, 1), bool)
 class WholePass:
     """The compiled passes of a model with weights of 32 bits, which it reads where they lie.
 
-    is_near    do all of them stay in the processor's caches?
     most_rows  of a pass that is made this way
     """
+
+    most_rows = 0
 
     def __init__(self, model: Any, eps: float) -> None:
         self._kept: list[np.ndarray] = []  # the addresses stay theirs
@@ -54,11 +50,9 @@ class WholePass:
             head_norms=_stacked(head_norms) if head_norms else None,
             eps=eps,
         )
-        self.is_near = sum(each.size for each in self._kept) <= NEAR
-        self.most_rows = MOST_ROWS_NEAR if self.is_near else 1
 
     def serves(self, inputs: Sequence[PassInput]) -> bool:
-        """Is a pass over these faster this way?"""
+        """Is a pass over these made this way?"""
         return len(inputs) == 1 and len(inputs[0].tokens) <= self.most_rows
 
     def read(self, asked: PassInput, heads: LayerHeads) -> tuple[Tensor, Tensor]:

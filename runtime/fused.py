@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 from transformers import PreTrainedModel
 
-from .cache import RowCache
+from .cache import RowCache, TreeCache
 from .compiled_pass import WholePass
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
@@ -30,8 +30,9 @@ from .probe import agree
 
 _log = logging.getLogger(__name__)
 
-NUM_TIMED = 5
-"""Passes of either way that are timed where a model chooses between two."""
+MOST_ROWS, NUM_TIMED, SEEN = 8, 3, 64
+"""Most rows of a pass in one call; passes timed each way to know whether it is the faster one, and
+the rows that they see before them."""
 
 Product = Callable[[Tensor], Tensor]
 
@@ -109,7 +110,8 @@ class FusedModel(HuggingFaceModel):
         )
         self._whole: WholePass | None = None
         if self._norm.dtype == torch.float32 and head.bias is None:
-            self._whole = self._faster(WholePass(model, self._heads.eps))
+            self._whole = WholePass(model, self._heads.eps)
+            self._choose_rows(self._whole)
 
     def forward(
         self,
@@ -164,18 +166,32 @@ class FusedModel(HuggingFaceModel):
         hidden = _wanted(rows.normed(x, added, self._norm)[1], inputs)
         return self._head(hidden), hidden
 
-    def _faster(self, whole: WholePass) -> WholePass | None:
-        """Whole passes, unless with several threads lone rows in parts are faster, by the clock."""
-        if whole.is_near or torch.get_num_threads() == 1:
-            return whole
-        seconds: dict[WholePass | None, list[float]] = {whole: [], None: []}
-        lone, cache = torch.zeros(1, dtype=torch.int64), self.new_cache(1)
-        for self._whole in (whole, None) * NUM_TIMED:
-            start = time.perf_counter()
-            self.forward(lone, lone, cache)
-            seconds[self._whole].append(time.perf_counter() - start)
-            cache.keep_rows(0, [])
-        return min(seconds, key=lambda way: min(seconds[way]))
+    def _choose_rows(self, whole: WholePass) -> None:
+        """Passes in one call up to as many rows as they are faster than those in parts, by the
+        clock.
+
+        Of weights that come from memory that is a row or two; of a model that stays in the
+        processor's caches more; with several threads, of which a compiled call has one, fewer.
+        """
+        for num_rows in range(1, MOST_ROWS + 1):
+            seconds: dict[int, list[float]] = {num_rows: [], 0: []}
+            for whole.most_rows in (num_rows, 0) * NUM_TIMED:
+                seconds[whole.most_rows].append(self._seconds(num_rows))
+            if min(seconds[num_rows]) > min(seconds[0]):
+                whole.most_rows = num_rows - 1
+                return
+        whole.most_rows = MOST_ROWS
+
+    def _seconds(self, num_rows: int) -> float:
+        """The time of a pass over so many rows behind others."""
+        cache, like = TreeCache(len(self._layers), SEEN + num_rows), self._norm
+        cache.with_room(SEEN, like, (self._heads.kv_heads, self._heads.head_size))
+        cache.append(SEEN)
+        tokens = torch.zeros(num_rows, dtype=torch.int64)
+        asked = PassInput(self, tokens, tokens + SEEN, cache)
+        start = time.perf_counter()
+        self._read([asked])
+        return time.perf_counter() - start
 
     def _heads_up_to(self, inputs: Sequence[PassInput]) -> LayerHeads:
         """The heads, with rotations for all positions of a pass, which are within its texts."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import time
 import types
 
 import numpy as np
@@ -13,14 +12,8 @@ import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from runtime import (
-    HuggingFaceModel,
-    LanguageModel,
-    as_language_model,
-    compiled_pass,
-    fused_rows,
-    packed,
-)
+from runtime import HuggingFaceModel, LanguageModel, as_language_model, fused_rows, packed
+from runtime import fused as fused_passes
 from runtime.cache import RowCache
 from runtime.compiled_pass import WholePass
 from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
@@ -114,12 +107,13 @@ def passed(
 
 
 @pytest.fixture(
-    params=["as chosen", "in parts", "attention compiled", "attention by torch", "all by torch"]
+    params=["in one call", "in parts", "attention compiled", "attention by torch", "all by torch"]
 )
 def way(request, monkeypatch):
     """The ways to compute a pass: few rows in one call or in parts, and what is between these."""
-    if request.param != "as chosen":
-        monkeypatch.setattr(WholePass, "serves", lambda self, inputs: False)
+    most_rows = fused_passes.MOST_ROWS if request.param == "in one call" else 0
+    monkeypatch.setattr(WholePass, "most_rows", most_rows)
+    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
     if request.param == "all by torch":
         monkeypatch.setattr(fused_rows, "CompiledRows", fused_rows.TorchRows)
     if request.param.startswith("attention"):
@@ -221,13 +215,25 @@ def test_documents_say_that_passes_were_fused():
     assert as_language_model(small_model("gemma")).attention == "sdpa"
 
 
-@pytest.mark.parametrize("slow", ["read", "_in_parts"])
-def test_with_several_threads_a_lone_rows_way_is_taken_by_the_clock(slow, monkeypatch):
-    """Not that of a model whose weights are near, which one thread serves best."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    kind = WholePass if slow == "read" else FusedModel
-    quick = getattr(kind, slow)
-    monkeypatch.setattr(kind, slow, lambda *most: time.sleep(0.01) or quick(*most))
-    assert isinstance(FusedModel(small_model("llama"))._whole, WholePass)
-    monkeypatch.setattr(compiled_pass, "NEAR", 0)
-    assert (FusedModel(small_model("llama"))._whole is None) == (slow == "read")
+@pytest.mark.parametrize("slow_from", [1, 3, fused_passes.MOST_ROWS + 1])
+def test_passes_are_made_in_one_call_as_long_as_that_is_faster(slow_from, monkeypatch):
+    """By a clock that says that it is up to some number of rows."""
+    model = FusedModel(small_model("llama"))
+    whole = model._whole
+
+    def seconds(num_rows):
+        return 1.0 + (whole.most_rows > 0) * (1 if num_rows >= slow_from else -0.5)
+
+    monkeypatch.setattr(model, "_seconds", seconds)
+    model._choose_rows(whole)
+    assert whole.most_rows == slow_from - 1
+
+
+def test_the_clock_times_a_pass_of_so_many_rows(monkeypatch):
+    model, seen = FusedModel(small_model("llama")), []
+
+    monkeypatch.setattr(model, "_read", seen.extend)
+    assert model._seconds(2) > 0
+    (asked,) = seen
+    assert (asked.tokens.tolist(), asked.positions.tolist()) == ([0, 0], [fused_passes.SEEN] * 2)
+    assert asked.cache.length == fused_passes.SEEN
