@@ -40,7 +40,7 @@ GRID = {
     "hf": list(product((2, 3, 5, 8), (0.0, 0.4))),
 }
 """Lengths and confidences that are tried."""
-NUM_TRIED = 24
+NUM_TRIED = 12
 """Evaluation prompts, the first ones, that the grids are tried with."""
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tree_kernels.host.few_rows import NewRows
-from tree_kernels.host.whole_pass import ModelWeights, multiply, read_rows
+from tree_kernels.host.whole_pass import ModelWeights, multiply_by, read_rows
 
 from .fused_rows import LayerHeads, texts_of
 from .language_model import PassInput
@@ -67,7 +67,7 @@ class WholePass:
         wanted = hidden[len(hidden) - asked.num_wanted :]
         head = self._weights.products[-1]
         logits = np.empty((len(wanted), head[1]), np.float32)
-        multiply(head, wanted, logits)
+        multiply_by(head, wanted, logits)
         return torch.from_numpy(logits), torch.from_numpy(wanted)
 
     def _keep(self, weight: Tensor) -> None:

@@ -30,7 +30,7 @@ from .probe import agree
 
 _log = logging.getLogger(__name__)
 
-MOST_ROWS, NUM_TIMED, SEEN = 8, 3, 64
+MOST_ROWS, NUM_TIMED, SEEN = 16, 3, 64
 """Most rows of a pass in one call; passes timed each way to know whether it is the faster one, and
 the rows that they see before them."""
 
@@ -170,8 +170,8 @@ class FusedModel(HuggingFaceModel):
         """Passes in one call up to as many rows as they are faster than those in parts, by the
         clock.
 
-        Of weights that come from memory that is a row or two; of a model that stays in the
-        processor's caches more; with several threads, of which a compiled call has one, fewer.
+        With one thread that is some ten; with several, of which a compiled call has one, none where
+        weights come from memory, and as many where they stay in the processor's caches.
         """
         for num_rows in range(1, MOST_ROWS + 1):
             seconds: dict[int, list[float]] = {num_rows: [], 0: []}

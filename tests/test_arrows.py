@@ -23,7 +23,7 @@ OUTSIDE = {
     "export": {"numpy", "yaml"},
     "show": {"numpy", "rich", "matplotlib"},
     "cli": {"click", "torch", "transformers"},
-    "kernels": {"numpy", "numba", "torch", "triton"},
+    "kernels": {"numpy", "numba", "llvmlite", "torch", "triton"},
     "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm", "psutil"},
     "profiler": {"numpy", "torch", "safetensors", "tqdm", "psutil"},
     "engines": {"numpy", "torch", "transformers", "openvino", "openvino_genai"},

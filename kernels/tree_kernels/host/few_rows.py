@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .products import multiply
+
 IN_ANY_ORDER = {"reassoc", "contract"}
 
 
@@ -92,14 +94,17 @@ def attend(
              always; all see the rows before those
     mixed    float [n, H, d]: the outcome
     """
-    kv_heads, group, num_rows, _ = queries.shape
-    scores = np.empty(new.start + num_rows, np.float32)
+    kv_heads, group, num_rows, size = queries.shape
+    num_seen = new.start + num_rows
+    weights = np.empty((group * num_rows, num_seen), np.float32)
+    sums = np.empty((group * num_rows, size), np.float32)
     for head in range(kv_heads):
-        seen = new.store[2 * layer, 0, head], new.store[2 * layer + 1, 0, head]
-        for which in range(group):
-            for row in range(num_rows):
-                out = mixed[row, head * group + which]
-                _mix(queries[head, which, row], seen, visible[row], scores, out)
+        multiply(new.store[2 * layer, 0, head, :num_seen], queries[head].reshape(-1, size), weights)
+        for row in range(len(weights)):
+            _weigh(weights[row], visible[row % num_rows], np.float32(1 / math.sqrt(size)))
+        _mix(weights, new.store[2 * layer + 1, 0, head, :num_seen], sums)
+        for row in range(len(weights)):
+            mixed[row % num_rows, head * group + row // num_rows] = sums[row]
 
 
 @njit(cache=True, fastmath=IN_ANY_ORDER)
@@ -122,37 +127,38 @@ def _turn(entries: np.ndarray, cosines: np.ndarray, sines: np.ndarray, turned: n
 
 
 @njit(cache=True, fastmath=IN_ANY_ORDER)
-def _mix(
-    query: np.ndarray,
-    seen: tuple[np.ndarray, np.ndarray],
-    visible: np.ndarray,
-    scores: np.ndarray,
-    mixed: np.ndarray,
-) -> None:
-    """The mean of the values that one query sees, weighed by the exponentials of its scores.
-
-    seen    float [capacity, d] twice: keys and values
-    scores  float [t], for use here
-    """
-    keys, values = seen
-    size, shared = len(query), len(scores) - len(visible)
-    scale = np.float32(1 / math.sqrt(size))
+def _weigh(scores: np.ndarray, visible: np.ndarray, scale: float) -> None:
+    """Scores, float [t], become weights that sum to 1: by their exponentials, if visible."""
+    shared = len(scores) - len(visible)
+    for place in range(shared, len(scores)):
+        if not visible[place - shared]:
+            scores[place] = -np.inf
     highest = np.float32(-np.inf)
     for place in range(len(scores)):
-        if place < shared or visible[place - shared]:
-            score = np.float32(0)
-            for entry in range(size):
-                score += query[entry] * keys[place, entry]
-            scores[place] = score * scale
-            highest = max(highest, scores[place])
+        highest = max(highest, scores[place])
     total = np.float32(0)
-    mixed[:] = 0
     for place in range(len(scores)):
-        if place < shared or visible[place - shared]:
-            weight = np.exp(scores[place] - highest)
-            total += weight
-            for entry in range(size):
-                mixed[entry] += weight * values[place, entry]
+        scores[place] = np.exp((scores[place] - highest) * scale)
+        total += scores[place]
     share = np.float32(1) / total
-    for entry in range(size):
-        mixed[entry] *= share
+    for place in range(len(scores)):
+        scores[place] *= share
+
+
+@njit(cache=True, fastmath=IN_ANY_ORDER)
+def _mix(weights: np.ndarray, values: np.ndarray, sums: np.ndarray) -> None:
+    """sums = weights values, of float [q, d], [q, t] and [t, d]."""
+    sums[:] = 0
+    num_seen, size = values.shape
+    full = num_seen - num_seen % 4
+    for row in range(len(sums)):
+        for place in range(0, full, 4):
+            a, b = weights[row, place], weights[row, place + 1]
+            c, d = weights[row, place + 2], weights[row, place + 3]
+            for entry in range(size):
+                first = a * values[place, entry] + b * values[place + 1, entry]
+                second = c * values[place + 2, entry] + d * values[place + 3, entry]
+                sums[row, entry] += first + second
+        for place in range(full, num_seen):
+            for entry in range(size):
+                sums[row, entry] += weights[row, place] * values[place, entry]

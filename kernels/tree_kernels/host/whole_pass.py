@@ -1,9 +1,8 @@
 """A whole pass of a Llama-shaped model over few rows, products included, in one compiled call.
 
-A product with one row is as fast as its weights can be read, once: laying them out anew wins
-nothing there.  Where all weights lie in the processor's caches that holds for a few rows more, and
-a library's calls, some six a layer, take longer than what they compute.  All floats are of 32 bits;
-sums are added up in any order.
+A library's calls, some six in each layer, take microseconds each, and after a product that read
+megabytes nothing of the interpreter is left in the caches.  All floats are of 32 bits; sums are
+added up in any order.
 
 There are n new rows, L layers, h hidden features, H query heads of size d, which share K heads of
 keys and values, m units of the MLP and V tokens.
@@ -17,7 +16,8 @@ import numpy as np
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
-from .few_rows import IN_ANY_ORDER, NewRows, add_and_norm, attend, turn_and_store
+from .few_rows import NewRows, add_and_norm, attend, turn_and_store
+from .products import multiply
 
 PRODUCTS = 7
 """A layer's: queries [H d, h], keys and values [K d, h], out [h, H d], gate and up [m, h], down
@@ -66,69 +66,28 @@ def read_rows(
     for layer in range(len(weights.norms) // 2):
         own = products[PRODUCTS * layer : PRODUCTS * (layer + 1)]
         add_and_norm(x, added, weights.norms[2 * layer], weights.eps, read)
-        multiply(own[0], read, qkv[:, :width])
-        multiply(own[1], read, qkv[:, width : width + kv_width])
-        multiply(own[2], read, qkv[:, width + kv_width :])
+        multiply_by(own[0], read, qkv[:, :width])
+        multiply_by(own[1], read, qkv[:, width : width + kv_width])
+        multiply_by(own[2], read, qkv[:, width + kv_width :])
         _add_bias(qkv, weights.biases, layer)
         _turn_and_store(weights.head_norms, (layer, weights.eps), entries, turns, new, queries)
         attend(queries, new, layer, visible, mixed)
-        multiply(own[3], mixed.reshape(num_rows, -1), added)
+        multiply_by(own[3], mixed.reshape(num_rows, -1), added)
         add_and_norm(x, added, weights.norms[2 * layer + 1], weights.eps, read)
-        multiply(own[4], read, gate)
-        multiply(own[5], read, up)
+        multiply_by(own[4], read, gate)
+        multiply_by(own[5], read, up)
         for row in range(num_rows):
             for unit in range(units):
                 up[row, unit] *= gate[row, unit] / (np.float32(1) + np.exp(-gate[row, unit]))
-        multiply(own[6], up, added)
+        multiply_by(own[6], up, added)
     add_and_norm(x, added, weights.norms[-1], weights.eps, read)
     return read
 
 
-@njit(cache=True, fastmath=IN_ANY_ORDER)
-def multiply(product: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """out = x weight^T.
-
-    product  int64 [3]: the address of weight, float [o, i], o and i
-    x        float [n, i]
-    out      float [n, o], any strides
-
-    Two rows of x meet four of the weight at a time, which stay in registers; the memory gives four
-    streams faster than one.
-    """
-    height, width = product[1], product[2]
-    weight = carray(_floats_at(product[0]), (height, width))
-    for first in range(0, height - 3, 4):
-        for row in range(0, len(x) - 1, 2):
-            a = b = c = d = e = f = g = h = np.float32(0)
-            for place in range(width):
-                one, other = x[row, place], x[row + 1, place]
-                a += weight[first, place] * one
-                b += weight[first + 1, place] * one
-                c += weight[first + 2, place] * one
-                d += weight[first + 3, place] * one
-                e += weight[first, place] * other
-                f += weight[first + 1, place] * other
-                g += weight[first + 2, place] * other
-                h += weight[first + 3, place] * other
-            out[row, first], out[row, first + 1], out[row, first + 2] = a, b, c
-            out[row, first + 3], out[row + 1, first], out[row + 1, first + 1] = d, e, f
-            out[row + 1, first + 2], out[row + 1, first + 3] = g, h
-        for row in range(len(x) - len(x) % 2, len(x)):
-            a = b = c = d = np.float32(0)
-            for place in range(width):
-                one = x[row, place]
-                a += weight[first, place] * one
-                b += weight[first + 1, place] * one
-                c += weight[first + 2, place] * one
-                d += weight[first + 3, place] * one
-            out[row, first], out[row, first + 1], out[row, first + 2] = a, b, c
-            out[row, first + 3] = d
-    for last in range(height - height % 4, height):
-        for row in range(len(x)):
-            a = np.float32(0)
-            for place in range(width):
-                a += weight[last, place] * x[row, place]
-            out[row, last] = a
+@njit(cache=True)
+def multiply_by(product: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """`multiply` with the weight that a row of `ModelWeights.products` names."""
+    multiply(carray(_floats_at(product[0]), (product[1], product[2])), x, out)
 
 
 @njit(cache=True)
