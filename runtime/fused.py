@@ -170,8 +170,8 @@ class FusedModel(HuggingFaceModel):
         """Passes in one call up to as many rows as they are faster than those in parts, by the
         clock.
 
-        With one thread that is some ten; with several, of which a compiled call has one, none where
-        weights come from memory, and as many where they stay in the processor's caches.
+        With one thread that is some ten; with several, of which a compiled call has one, a lone one
+        or none where weights come from memory, and more where they stay in the caches.
         """
         for num_rows in range(1, MOST_ROWS + 1):
             seconds: dict[int, list[float]] = {num_rows: [], 0: []}

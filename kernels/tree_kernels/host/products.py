@@ -21,8 +21,8 @@ LANES, LINE = 8, 16
 AT_ONCE = 4
 """Rows of a weight, and most of x."""
 MOST_ADDED = 768
-"""Floats of a row that are added up before the next row is read: so many of eight rows, and of two
-times four of a weight, stay in the first cache."""
+"""Floats of a row that are added up at a time: so many of eight rows of x, and of two times four
+of a weight, stay in the first cache."""
 
 _INT, _INT32, _FLOAT, _POINTER = ir.IntType(64), ir.IntType(32), ir.FloatType(), ir.PointerType()
 _VECTOR = ir.VectorType(_FLOAT, LANES)
@@ -96,9 +96,9 @@ def _multiply_four(num_rows: int) -> Any:
         for number, ends in enumerate(grown):
             for which, end in enumerate(ends):
                 total = builder.call(called["sum"], [_FLOAT(0.0), end], fastmath=("reassoc",))
-                place = at(row(out, out_step, number), _INT(which))
-                so_far = builder.load(place, align=4, typ=_FLOAT)
-                builder.store(builder.fadd(so_far, total), place)
+                there = at(row(out, out_step, number), _INT(which))
+                so_far = builder.load(there, align=4, typ=_FLOAT)
+                builder.store(builder.fadd(so_far, total), there)
         return context.get_dummy_value()
 
     return multiply_four
