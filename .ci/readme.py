@@ -110,6 +110,9 @@ def write(demo: Path) -> None:
     from planner.show.figures import overview, save_png
 
     for folder in KEPT.iterdir():
+        if not load(demo / folder.name / "plan.json").speculates:
+            print(f"{folder}: kept, as notebooks show drafts, and the new plan has none")
+            continue
         save(load(demo / folder.name / "profile.json").without_arrays(), folder / "profile.json")
         for name in ("plan.json", "report.json"):
             shutil.copy(demo / folder.name / name, folder)
