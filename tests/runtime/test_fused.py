@@ -12,7 +12,14 @@ import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from runtime import HuggingFaceModel, LanguageModel, as_language_model, fused_rows, packed
+from runtime import (
+    HuggingFaceModel,
+    LanguageModel,
+    as_language_model,
+    compiled_pass,
+    fused_rows,
+    packed,
+)
 from runtime import fused as fused_passes
 from runtime.cache import RowCache
 from runtime.compiled_pass import WholePass
@@ -192,6 +199,21 @@ def test_a_forgotten_norm_is_caught_and_transformers_passes_are_taken(monkeypatc
         served = fused(uneven(small_model("qwen3")), name="mine")
     assert type(served) is HuggingFaceModel
     assert "mine: passes of transformers" in caplog.text
+
+
+@pytest.mark.parametrize("num_rows", [1, 5])
+def test_a_pass_in_one_call_that_is_wrong_is_caught_as_well(num_rows, monkeypatch):
+    """It is wrong for so many rows alone."""
+    right = compiled_pass.read_rows
+
+    def wrong(x, *others):
+        return right(x, *others) * np.float32(1.01 if len(x) == num_rows else 1)
+
+    monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS)
+    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
+    assert type(fused(uneven(small_model("llama")))) is FusedModel
+    monkeypatch.setattr(compiled_pass, "read_rows", wrong)
+    assert type(fused(uneven(small_model("llama")))) is HuggingFaceModel
 
 
 @pytest.mark.parametrize(
