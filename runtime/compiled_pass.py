@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tree_kernels.host.few_rows import NewRows
-from tree_kernels.host.whole_pass import ModelWeights, multiply_by, read_rows
+from tree_kernels.host.team import ALONE
+from tree_kernels.host.whole_pass import ModelWeights, read_rows
 
 from .fused_rows import LayerHeads, texts_of
 from .language_model import PassInput
@@ -26,6 +27,7 @@ class WholePass:
     """
 
     most_rows = 0
+    team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
         self._kept: list[np.ndarray] = []  # the addresses stay theirs
@@ -63,12 +65,9 @@ class WholePass:
         if len(new.positions) > 1 or asked.visible is not None:
             visible = np.ascontiguousarray(text.visible_rows().numpy())
         x = self._embeddings.numpy()[asked.tokens.numpy()]
-        hidden = read_rows(x, self._weights, heads.turns.numpy(), new, visible)
-        wanted = hidden[len(hidden) - asked.num_wanted :]
-        head = self._weights.products[-1]
-        logits = np.empty((len(wanted), head[1]), np.float32)
-        multiply_by(head, wanted, logits)
-        return torch.from_numpy(logits), torch.from_numpy(wanted)
+        asked_of = asked.num_wanted, self.team
+        logits, hidden = read_rows(x, self._weights, heads.turns.numpy(), new, visible, asked_of)
+        return torch.from_numpy(logits), torch.from_numpy(hidden)
 
     def _keep(self, weight: Tensor) -> None:
         self._kept.append(np.ascontiguousarray(weight.detach().numpy()))

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 from transformers import PreTrainedModel
 
+from tree_kernels.host.team import ALONE, team_of
+
 from .cache import RowCache, TreeCache
 from .compiled_pass import WholePass
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
@@ -168,19 +170,26 @@ class FusedModel(HuggingFaceModel):
 
     def _choose_rows(self, whole: WholePass) -> None:
         """Passes in one call up to as many rows as they are faster than those in parts, by the
-        clock.
-
-        With one thread that is some ten; with several, of which a compiled call has one, a lone one
-        or none where weights come from memory, and more where they stay in the caches.
+        clock; of torch's threads all take part, or one where it is faster alone with one row.
         """
+        whole.most_rows, team = MOST_ROWS, team_of(torch.get_num_threads())
+        if team.size > 1:
+            whole.team = self._quicker(1, "team", (team, ALONE))
         for num_rows in range(1, MOST_ROWS + 1):
-            seconds: dict[int, list[float]] = {num_rows: [], 0: []}
-            for whole.most_rows in (num_rows, 0) * NUM_TIMED:
-                seconds[whole.most_rows].append(self._seconds(num_rows))
-            if min(seconds[num_rows]) > min(seconds[0]):
+            if not self._quicker(num_rows, "most_rows", (num_rows, 0)):
                 whole.most_rows = num_rows - 1
                 return
         whole.most_rows = MOST_ROWS
+
+    def _quicker(self, num_rows: int, name: str, ways: tuple[Any, Any]) -> Any:
+        """The value of two, of an attribute of `WholePass`, with which a pass over so many rows is
+        the faster; the first, if both are as fast."""
+        seconds: tuple[list[float], list[float]] = [], []
+        for _ in range(NUM_TIMED):
+            for way, timed in zip(ways, seconds, strict=True):
+                setattr(self._whole, name, way)
+                timed.append(self._seconds(num_rows))
+        return ways[min(seconds[1]) < min(seconds[0])]
 
     def _seconds(self, num_rows: int) -> float:
         """The time of a pass over so many rows behind others."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
-from tree_kernels.host.few_rows import NewRows, add_and_norm, attend, turn_and_store
+from tree_kernels.host.few_rows import LayerPart, NewRows, add_and_norm, attend, turn_and_store
 
 from .cache import TreeCache
 from .language_model import PassInput
@@ -136,17 +136,17 @@ class CompiledRows:
         heads, kv_heads, size, eps, _ = self._heads
         entries = qkv.numpy().reshape(len(qkv), -1, size)
         weights = None if norms is None else (norms[0].numpy(), norms[1].numpy(), eps)
-        mixed = []
+        part, mixed = LayerPart(layer, 0, kv_heads), []
         for text, new, visible, mask in self._texts:
             num_rows = len(new.positions)
             queries = torch.empty((kv_heads, heads // kv_heads, num_rows, size))
             asked = queries.numpy()
-            turn_and_store(entries[text.rows], weights, self._turns, new, layer, asked)
+            turn_and_store(entries[text.rows], weights, self._turns, new, part, asked)
             if visible is None:
                 mixed.append(_attended(queries, text.seen(layer), mask))
             else:
                 own = torch.empty((num_rows, heads * size))
-                attend(asked, new, layer, visible, own.numpy().reshape(num_rows, heads, size))
+                attend(asked, new, part, visible, own.numpy().reshape(num_rows, heads, size))
                 mixed.append(own)
         return joined(mixed)
 

@@ -28,6 +28,7 @@ from runtime.fused_rows import CompiledRows
 from runtime.packed import can_pack, packed_product
 from tests.runtime.small_models import VOCABULARY, small_model
 from tests.runtime.test_tree_passes import assert_equal, random_tree
+from tree_kernels.host.team import ALONE, Team, team_of
 
 OTHERS = {
     "as many keys as queries": {"num_key_value_heads": 4},
@@ -114,12 +115,14 @@ def passed(
 
 
 @pytest.fixture(
-    params=["in one call", "in parts", "attention compiled", "attention by torch", "all by torch"]
-)
+    params=["in one call", "by three threads", "in parts", "attention compiled",
+            "attention by torch", "all by torch"]
+)  # fmt: skip
 def way(request, monkeypatch):
     """The ways to compute a pass: few rows in one call or in parts, and what is between these."""
-    most_rows = fused_passes.MOST_ROWS if request.param == "in one call" else 0
-    monkeypatch.setattr(WholePass, "most_rows", most_rows)
+    in_one_call = request.param in ("in one call", "by three threads")
+    monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS if in_one_call else 0)
+    monkeypatch.setattr(WholePass, "team", team_of(3) if "three" in request.param else ALONE)
     monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
     if request.param == "all by torch":
         monkeypatch.setattr(fused_rows, "CompiledRows", fused_rows.TorchRows)
@@ -207,7 +210,8 @@ def test_a_pass_in_one_call_that_is_wrong_is_caught_as_well(num_rows, monkeypatc
     right = compiled_pass.read_rows
 
     def wrong(x, *others):
-        return right(x, *others) * np.float32(1.01 if len(x) == num_rows else 1)
+        factor = np.float32(1.01 if len(x) == num_rows else 1)
+        return [factor * each for each in right(x, *others)]
 
     monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS)
     monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
@@ -249,6 +253,29 @@ def test_passes_are_made_in_one_call_as_long_as_that_is_faster(slow_from, monkey
     monkeypatch.setattr(model, "_seconds", seconds)
     model._choose_rows(whole)
     assert whole.most_rows == slow_from - 1
+
+
+@pytest.mark.parametrize("gain", [-1, 1])
+def test_as_many_threads_as_torch_has_or_one_by_the_clock(gain, monkeypatch):
+    model = FusedModel(small_model("llama"))
+    whole = model._whole
+    monkeypatch.setattr(fused_passes, "team_of", lambda num_threads: Team(num_threads))
+    monkeypatch.setattr(fused_passes.torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(model, "_seconds", lambda num_rows: 9 - gain * whole.team.size)
+    model._choose_rows(whole)
+    assert whole.team.size == (4 if gain > 0 else 1)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_a_team_gets_what_one_thread_gets_to_the_last_bit(size, monkeypatch):
+    """Two heads of keys, so that some threads have none."""
+    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
+    monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS)
+    model = FusedModel(uneven(small_model("qwen3")))
+    alone = logits_and_hidden_of_few(model)
+    monkeypatch.setattr(WholePass, "team", team_of(size))
+    for got, expected in zip(logits_and_hidden_of_few(model), alone, strict=True):
+        assert torch.equal(got, expected)
 
 
 def test_the_clock_times_a_pass_of_so_many_rows(monkeypatch):

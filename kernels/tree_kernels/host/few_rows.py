@@ -34,6 +34,14 @@ class NewRows(NamedTuple):
     start: int
 
 
+class LayerPart(NamedTuple):
+    """A layer, and which of its heads of keys and values, with the queries that share them."""
+
+    layer: int
+    start: int
+    end: int
+
+
 @njit(cache=True, fastmath=IN_ANY_ORDER)
 def add_and_norm(
     x: np.ndarray, added: np.ndarray, weight: np.ndarray, eps: float, normed: np.ndarray
@@ -55,7 +63,7 @@ def turn_and_store(
     norms: tuple[np.ndarray, np.ndarray, float] | None,
     turns: np.ndarray,
     new: NewRows,
-    layer: int,
+    part: LayerPart,
     queries: np.ndarray,
 ) -> None:
     """Turn queries and keys by their positions; keys and values go into the store.
@@ -67,25 +75,27 @@ def turn_and_store(
     queries  float [K, H / K, n, d]: the outcome
     """
     kv_heads, group = queries.shape[:2]
-    heads = kv_heads * group
-    keys, values = new.store[2 * layer, 0], new.store[2 * layer + 1, 0]
+    first_key, first_value = kv_heads * group, kv_heads * (group + 1)
+    keys, values = new.store[2 * part.layer, 0], new.store[2 * part.layer + 1, 0]
     for row in range(len(qkv)):
+        place, entries = new.start + row, qkv[row]
         cosines, sines = turns[0, new.positions[row]], turns[1, new.positions[row]]
-        for head in range(heads + kv_heads):
-            entries = qkv[row, head]
+        for head in range(part.start, part.end):
+            for query in range(group):
+                own = entries[head * group + query]
+                if norms is not None:
+                    _norm(own, norms[0], norms[2], own)
+                _turn(own, cosines, sines, queries[head, query, row])
+            own = entries[first_key + head]
             if norms is not None:
-                _norm(entries, norms[0] if head < heads else norms[1], norms[2], entries)
-            if head < heads:
-                _turn(entries, cosines, sines, queries[head // group, head % group, row])
-            else:
-                _turn(entries, cosines, sines, keys[head - heads, new.start + row])
-        for head in range(kv_heads):
-            values[head, new.start + row] = qkv[row, heads + kv_heads + head]
+                _norm(own, norms[1], norms[2], own)
+            _turn(own, cosines, sines, keys[head, place])
+            values[head, place] = entries[first_value + head]
 
 
 @njit(cache=True)
 def attend(
-    queries: np.ndarray, new: NewRows, layer: int, visible: np.ndarray, mixed: np.ndarray
+    queries: np.ndarray, new: NewRows, part: LayerPart, visible: np.ndarray, mixed: np.ndarray
 ) -> None:
     """The values that each query sees, weighed by its scores.
 
@@ -94,15 +104,16 @@ def attend(
              always; all see the rows before those
     mixed    float [n, H, d]: the outcome
     """
-    kv_heads, group, num_rows, size = queries.shape
+    _, group, num_rows, size = queries.shape
+    keys, values = new.store[2 * part.layer, 0], new.store[2 * part.layer + 1, 0]
     num_seen = new.start + num_rows
     weights = np.empty((group * num_rows, num_seen), np.float32)
     sums = np.empty((group * num_rows, size), np.float32)
-    for head in range(kv_heads):
-        multiply(new.store[2 * layer, 0, head, :num_seen], queries[head].reshape(-1, size), weights)
+    for head in range(part.start, part.end):
+        multiply(keys[head, :num_seen], queries[head].reshape(-1, size), weights)
         for row in range(len(weights)):
             _weigh(weights[row], visible[row % num_rows], np.float32(1 / math.sqrt(size)))
-        _mix(weights, new.store[2 * layer + 1, 0, head, :num_seen], sums)
+        _mix(weights, values[head, :num_seen], sums)
         for row in range(len(weights)):
             mixed[row % num_rows, head * group + row // num_rows] = sums[row]
 

@@ -1,0 +1,126 @@
+"""The threads of a compiled pass: those that torch has already, asked through its own OpenMP.
+
+Threads wait for work by spinning, so that two pools, torch's and another, would take the cores from
+each other.  A team runs one function in all of its threads, each of which takes its share by its
+number and waits for the others at barriers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+FUNCTIONS = "GOMP_parallel", "GOMP_barrier", "omp_get_thread_num"
+"""GCC's OpenMP has them, and those of LLVM and Intel under the same names."""
+LIBRARIES = re.compile(r"/.*/lib(gomp|omp|iomp5)[^/\n]*\.so[^/\n]*$", re.MULTILINE)
+
+_INT, _INT32, _VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
+_POINTER = ir.PointerType(ir.IntType(8))
+_WORK = ir.FunctionType(_VOID, [_POINTER])
+
+
+class Team(NamedTuple):
+    """So many threads, and the addresses of `FUNCTIONS`, which a team of one does not use."""
+
+    size: int
+    parallel: int = 0
+    barrier: int = 0
+    number: int = 0
+
+
+ALONE = Team(1)
+
+
+@cache
+def _addresses() -> tuple[int, ...]:
+    """Of `FUNCTIONS` in the library that is loaded, torch's if there are several; or none."""
+    maps = Path("/proc/self/maps")
+    paths = {found[0] for found in LIBRARIES.finditer(maps.read_text() if maps.exists() else "")}
+    for path in sorted(paths, key=lambda path: "/torch/" not in path):
+        library = ctypes.CDLL(path)
+        if all(hasattr(library, name) for name in FUNCTIONS):
+            called = [getattr(library, name) for name in FUNCTIONS]
+            return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in called)
+    return ()
+
+
+def team_of(num_threads: int) -> Team:
+    """A team of so many threads, or of one where torch's are out of reach."""
+    addresses = _addresses() if num_threads > 1 else ()
+    return Team(num_threads, *addresses) if addresses else ALONE
+
+
+@njit(cache=True)
+def wait_for_all(team: Team) -> None:
+    """Go on when every thread of the team is here."""
+    if team.size > 1:
+        _call(team.barrier)
+
+
+@njit(cache=True)
+def own_part(size: int, unit: int, rank: int, team: Team) -> tuple[int, int]:
+    """Where the share of a thread begins and ends of `size` things, in pieces of `unit`."""
+    pieces = (size + unit - 1) // unit
+    return (
+        min(size, pieces * rank // team.size * unit),
+        min(size, pieces * (rank + 1) // team.size * unit),
+    )
+
+
+@intrinsic
+def run_in_team(typing_context: Any, function: Any, work: Any, team: Any) -> Any:
+    """Call `function(work, team, rank)`, which returns None and raises nothing, in all threads.
+
+    function  compiled by numba
+    work      a tuple of what it takes
+    """
+    takes = work, team, types.int64
+    signature = types.void(function, work, team)
+    compiled = function.dispatcher.get_compile_result(
+        function.get_call_type(typing_context, takes, {})
+    )
+
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> None:
+        context.add_linking_libs([compiled.library])
+        packed = cgutils.pack_struct(builder, arguments[1:])
+        place = cgutils.alloca_once_value(builder, packed)
+        name = builder.function.name + ".share"
+        share = ir.Function(builder.module, _WORK, name)
+        share.linkage = "internal"
+        inner = ir.IRBuilder(share.append_basic_block())
+        own = inner.load(inner.bitcast(share.args[0], place.type), typ=packed.type)
+        data = cgutils.unpack_tuple(inner, own, 2)
+        number = inner.extract_value(data[1], 3)
+        rank = inner.call(inner.inttoptr(number, ir.FunctionType(_INT32, []).as_pointer()), [])
+        context.call_internal_no_propagate(
+            inner, compiled.fndesc, compiled.signature, [*data, inner.sext(rank, _INT)]
+        )
+        inner.ret_void()
+        called = ir.FunctionType(_VOID, [_WORK.as_pointer(), _POINTER, _INT32, _INT32])
+        size, parallel = (builder.extract_value(arguments[2], each) for each in (0, 1))
+        builder.call(
+            builder.inttoptr(parallel, called.as_pointer()),
+            [share, builder.bitcast(place, _POINTER), builder.trunc(size, _INT32), _INT32(0)],
+        )
+        return context.get_dummy_value()
+
+    return signature, written
+
+
+@intrinsic
+def _call(typing_context: Any, address: Any) -> Any:
+    """Call the function at an address, which takes nothing."""
+
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        builder.call(builder.inttoptr(arguments[0], ir.FunctionType(_VOID, []).as_pointer()), [])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), written
