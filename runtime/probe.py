@@ -42,12 +42,12 @@ def check_tree_passes(model: LanguageModel) -> None:
 
 
 def agree(model: LanguageModel, other: LanguageModel) -> bool:
-    """Do two ways to compute a model give the same logits, up to rounding, over a text of twenty
+    """Do two ways to compute a model give the same logits, up to rounding, over a text of 64
     tokens, over a few more behind it, and over one?"""
-    text = [number * number % model.vocab_size for number in range(26)]
+    text = [number * number % model.vocab_size for number in range(70)]
     tolerance = TOLERANCE.get(model.dtype, TOLERANCE_OF_HALF_PRECISION)
     caches = [(each, each.new_cache(len(text))) for each in (model, other)]
-    for places in (range(20), range(20, 25), range(25, 26)):
+    for places in (range(64), range(64, 69), range(69, 70)):
         tokens = [text[place] for place in places]
         got, expected = (_read(each, tokens, list(places), cache) for each, cache in caches)
         if not (got - expected).abs().max() <= tolerance * expected.abs().max():
