@@ -111,6 +111,7 @@ class FusedModel(HuggingFaceModel):
             turns=self._turns(64),
         )
         self._whole: WholePass | None = None
+        self._threads_timed = 0
         if self._norm.dtype == torch.float32 and head.bias is None:
             self._whole = WholePass(model, self._heads.eps)
             self._choose_rows(self._whole)
@@ -147,9 +148,12 @@ class FusedModel(HuggingFaceModel):
 
     def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
-        heads = self._heads_up_to(inputs)
-        if self._whole is not None and self._whole.serves(inputs):
-            return self._whole.read(inputs[0], heads)
+        heads, whole = self._heads_up_to(inputs), self._whole
+        if whole is not None:
+            if torch.get_num_threads() != self._threads_timed:
+                self._choose_rows(whole)
+            if whole.serves(inputs):
+                return whole.read(inputs[0], heads)
         return self._in_parts(heads, inputs)
 
     @torch.inference_mode()
@@ -171,10 +175,13 @@ class FusedModel(HuggingFaceModel):
     def _choose_rows(self, whole: WholePass) -> None:
         """Passes in one call up to as many rows as they are faster than those in parts, by the
         clock, asked at 1, 3, 7 … rows, then between; of torch's threads all take part, or one where
-        it is faster alone with one row.
+        it is faster alone with one row.  Once torch has another number of threads, it is asked
+        again.
         """
-        whole.most_rows, team = MOST_ROWS, team_of(torch.get_num_threads())
-        if team.size > 1:
+        self._threads_timed = torch.get_num_threads()
+        team = team_of(self._threads_timed)
+        whole.most_rows, whole.team = MOST_ROWS, team
+        if team != ALONE:
             whole.team = self._quicker(1, "team", (team, ALONE))
         quicker, slower = 0, MOST_ROWS + 1
         while slower - quicker > 1:

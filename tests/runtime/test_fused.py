@@ -25,10 +25,11 @@ from runtime.cache import RowCache
 from runtime.compiled_pass import WholePass
 from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
 from runtime.fused_rows import CompiledRows
+from runtime.language_model import PassInput
 from runtime.packed import can_pack, packed_product
 from tests.runtime.small_models import VOCABULARY, small_model
 from tests.runtime.test_tree_passes import assert_equal, random_tree
-from tree_kernels.host.team import ALONE, Team, team_of
+from tree_kernels.host.team import ALONE, team_of
 
 OTHERS = {
     "as many keys as queries": {"num_key_value_heads": 4},
@@ -257,13 +258,17 @@ def test_passes_are_made_in_one_call_as_long_as_that_is_faster(slow_from, monkey
 
 @pytest.mark.parametrize("gain", [-1, 1])
 def test_as_many_threads_as_torch_has_or_one_by_the_clock(gain, monkeypatch):
-    model = FusedModel(small_model("llama"))
-    whole = model._whole
-    monkeypatch.setattr(fused_passes, "team_of", lambda num_threads: Team(num_threads))
-    monkeypatch.setattr(fused_passes.torch, "get_num_threads", lambda: 4)
-    monkeypatch.setattr(model, "_seconds", lambda num_rows: 9 - gain * whole.team.size)
-    model._choose_rows(whole)
-    assert whole.team.size == (4 if gain > 0 else 1)
+    """The clock is asked again once torch has another number of them."""
+    model, asked = FusedModel(small_model("llama")), []
+    monkeypatch.setattr(
+        fused_passes, "team_of", lambda num_threads: ALONE._replace(size=num_threads)
+    )
+    monkeypatch.setattr(WholePass, "read", lambda self, *_: asked.append(self.team.size))
+    monkeypatch.setattr(model, "_seconds", lambda num_rows: 9 - gain * model._whole.team.size)
+    for num_threads in (4, 4, 3, 1):
+        monkeypatch.setattr(fused_passes.torch, "get_num_threads", lambda found=num_threads: found)
+        model._read([PassInput(model, torch.zeros(1, dtype=torch.int64), None, model.new_cache(1))])
+    assert asked == ([4, 4, 3, 1] if gain > 0 else [1] * 4)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
