@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from time import perf_counter, sleep
 from typing import NamedTuple, TypeVar
@@ -10,14 +9,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import psutil
 
+from runtime.cores import allowed_cores, busy_seconds
+
 from .journal import Piece
 
 T = TypeVar("T")
 
 BESIDE = "beside"
 """Of a piece: float64 [4], the fields of `Beside`."""
-WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
-"""Kinds of time in which a core is not free, as the system counts them."""
 
 
 class Beside(NamedTuple):
@@ -41,7 +40,7 @@ def watched(measure: Callable[[], Piece]) -> Piece:
 def free_cores(seconds: float = 0.5) -> float:
     """Cores of this process's that no other program holds, on average over the next so many
     seconds."""
-    return len(_allowed()) - _beside(lambda: sleep(seconds))[1].others
+    return len(allowed_cores()) - _beside(lambda: sleep(seconds))[1].others
 
 
 def _beside(act: Callable[[], T]) -> tuple[T, Beside]:
@@ -62,16 +61,8 @@ def _clock_mhz() -> float:
 
 
 def core_seconds() -> tuple[float, float]:
-    """Seconds that the cores which this process may use have worked since the system began: for
-    anybody, time stolen by a host included; and for this process and those that it started."""
-    cores, allowed = psutil.cpu_times(percpu=True), _allowed()
-    busy = sum(
-        getattr(core, kind, 0.0)
-        for number, core in enumerate(cores)
-        if number in allowed
-        for kind in WORKING
-    )
-    me = psutil.Process()
+    """`busy_seconds`, and those of this process and of those that it started."""
+    busy, me = busy_seconds(), psutil.Process()
     ended = me.cpu_times()
     own = getattr(ended, "children_user", 0.0) + getattr(ended, "children_system", 0.0)
     for process in (me, *me.children(recursive=True)):
@@ -81,10 +72,3 @@ def core_seconds() -> tuple[float, float]:
             continue
         own += times.user + times.system
     return busy, own
-
-
-def _allowed() -> set[int]:
-    """Numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))

@@ -1,4 +1,4 @@
-"""Passes over few rows of one text in one compiled call: the products of `fused`, too."""
+"""Passes over few rows in one compiled call: the products of `fused`, too."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from tree_kernels.host.few_rows import NewRows
-from tree_kernels.host.team import ALONE
-from tree_kernels.host.whole_pass import ModelWeights, read_rows
+from tree_kernels.host.team import ALONE, Team
+from tree_kernels.host.whole_pass import TEXT, ModelWeights, Rows, Shape, read_rows
 
-from .fused_rows import LayerHeads, texts_of
+from .cores import FreeCores
+from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
 
 ITSELF = np.ones((1, 1), bool)
@@ -24,12 +25,15 @@ class WholePass:
     """The compiled passes of a model with weights of 32 bits, which it reads where they lie.
 
     most_rows  of a pass that is made this way
+    team       the threads that make it, or as many of them as other programs leave cores: all of
+               a team wait for the one whose core another program has
     """
 
     most_rows = 0
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
+        self._cores = FreeCores()
         self._kept: list[np.ndarray] = []  # the addresses stay theirs
         self._embeddings = model.model.embed_tokens.weight.detach()
         layers = model.model.layers
@@ -55,19 +59,40 @@ class WholePass:
 
     def serves(self, inputs: Sequence[PassInput]) -> bool:
         """Is a pass over these made this way?"""
-        return len(inputs) == 1 and len(inputs[0].tokens) <= self.most_rows
+        return sum([len(asked.tokens) for asked in inputs]) <= self.most_rows
 
-    def read(self, asked: PassInput, heads: LayerHeads) -> tuple[Tensor, Tensor]:
-        """Logits [k, V] and last hidden states [k, h] of the last k rows, those that are wanted."""
-        (text,) = texts_of(heads, [asked], self._embeddings)
-        new = NewRows(np.ascontiguousarray(text.positions.numpy()), text.store.numpy(), text.start)
-        visible = ITSELF
-        if len(new.positions) > 1 or asked.visible is not None:
-            visible = np.ascontiguousarray(text.visible_rows().numpy())
-        x = self._embeddings.numpy()[asked.tokens.numpy()]
-        asked_of = asked.num_wanted, self.team
-        logits, hidden = read_rows(x, self._weights, heads.turns.numpy(), new, visible, asked_of)
+    def read(self, inputs: Sequence[PassInput], heads: LayerHeads) -> tuple[Tensor, Tensor]:
+        """Logits [k, V] and last hidden states [k, h] of all rows that are wanted, one text's
+        behind the other's."""
+        texts = texts_of(heads, inputs, self._embeddings)
+        places, visible, wanted = [], [], []
+        for text, asked in zip(texts, inputs, strict=True):
+            num_rows, end = len(text.positions), text.rows.stop
+            seen = ITSELF
+            if num_rows > 1 or text.visible is not None:
+                seen = text.visible_rows().numpy()
+            room, store = text.store.shape[3], text.store.data_ptr()
+            places.append((num_rows, text.start, seen.shape[1], room, store))
+            visible.append(seen.reshape(-1))
+            wanted.append(np.arange(end - asked.num_wanted, end))
+        tokens = joined([asked.tokens for asked in inputs])
+        positions = joined([asked.positions for asked in inputs])
+        rows = Rows(
+            x=self._embeddings.numpy()[tokens.numpy()],
+            positions=np.ascontiguousarray(positions.numpy()),
+            texts=np.array(places, TEXT),
+            visible=np.concatenate(visible),
+            wanted=np.concatenate(wanted),
+        )
+        turns, shape = heads.turns.numpy(), Shape(*heads[:3])
+        logits, hidden = read_rows(rows, self._weights, turns, shape, self._team_now())
         return torch.from_numpy(logits), torch.from_numpy(hidden)
+
+    def _team_now(self) -> Team:
+        size = self.team.size
+        if size > 1:
+            size = max(1, min(size, round(self._cores.now())))
+        return self.team._replace(size=size)
 
     def _keep(self, weight: Tensor) -> None:
         self._kept.append(np.ascontiguousarray(weight.detach().numpy()))

@@ -153,7 +153,7 @@ class FusedModel(HuggingFaceModel):
             if torch.get_num_threads() != self._threads_timed:
                 self._choose_rows(whole)
             if whole.serves(inputs):
-                return whole.read(inputs[0], heads)
+                return whole.read(inputs, heads)
         return self._in_parts(heads, inputs)
 
     @torch.inference_mode()

@@ -16,6 +16,8 @@ from runtime import (
     attention,
     cache,
 )
+from runtime.compiled_pass import WholePass
+from runtime.cores import FreeCores
 from runtime.embedded import PAIRS, load_pair, load_prompts
 from runtime.fused import FUSED_FAMILIES, FusedModel
 from runtime.language_model import PassInput, answers, read_text
@@ -23,6 +25,7 @@ from tests.policies.settings import trees
 from tests.runtime.small_models import POSITIONS, VOCABULARY, plan, small_model
 from tests.runtime.test_fused import uneven
 from tests.runtime.test_tree_passes import SERVED, assert_equal, random_tree
+from tree_kernels.host.team import team_of
 
 LENGTHS = (0, 9, 3, 0, 31)
 """Rows that the texts' caches hold before the pass."""
@@ -83,8 +86,15 @@ def test_every_family_reads_for_many_texts_as_for_each(family, implementation):
     assert_as_alone(model, hidden=True)
 
 
+@pytest.mark.parametrize("most_rows", [0, 40])
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
 @pytest.mark.parametrize("family", FUSED_FAMILIES)
-def test_fused_passes_do_too(family):
+def test_fused_passes_do_too(family, num_threads, most_rows, monkeypatch):
+    """In parts, and in one call, in which threads share the heads of all texts."""
+    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
+    monkeypatch.setattr(WholePass, "most_rows", most_rows)
+    monkeypatch.setattr(WholePass, "team", team_of(num_threads))
+    monkeypatch.setattr(FreeCores, "now", lambda self: num_threads)
     assert_as_alone(FusedModel(uneven(small_model(family))), hidden=True)
 
 

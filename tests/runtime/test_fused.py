@@ -23,6 +23,7 @@ from runtime import (
 from runtime import fused as fused_passes
 from runtime.cache import RowCache
 from runtime.compiled_pass import WholePass
+from runtime.cores import FreeCores
 from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
 from runtime.fused_rows import CompiledRows
 from runtime.language_model import PassInput
@@ -124,6 +125,7 @@ def way(request, monkeypatch):
     in_one_call = request.param in ("in one call", "by three threads")
     monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS if in_one_call else 0)
     monkeypatch.setattr(WholePass, "team", team_of(3) if "three" in request.param else ALONE)
+    monkeypatch.setattr(FreeCores, "now", lambda self: 3)
     monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
     if request.param == "all by torch":
         monkeypatch.setattr(fused_rows, "CompiledRows", fused_rows.TorchRows)
@@ -210,9 +212,9 @@ def test_a_pass_in_one_call_that_is_wrong_is_caught_as_well(num_rows, monkeypatc
     """It is wrong for so many rows alone."""
     right = compiled_pass.read_rows
 
-    def wrong(x, *others):
-        factor = np.float32(1.01 if len(x) == num_rows else 1)
-        return [factor * each for each in right(x, *others)]
+    def wrong(rows, *others):
+        factor = np.float32(1.01 if len(rows.x) == num_rows else 1)
+        return [factor * each for each in right(rows, *others)]
 
     monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS)
     monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
@@ -279,6 +281,7 @@ def test_a_team_gets_what_one_thread_gets_to_the_last_bit(size, monkeypatch):
     model = FusedModel(uneven(small_model("qwen3")))
     alone = logits_and_hidden_of_few(model)
     monkeypatch.setattr(WholePass, "team", team_of(size))
+    monkeypatch.setattr(FreeCores, "now", lambda self: size)
     for got, expected in zip(logits_and_hidden_of_few(model), alone, strict=True):
         assert torch.equal(got, expected)
 

@@ -25,6 +25,12 @@ PRODUCTS = 7
 [h, m]."""
 
 
+TEXT = np.dtype([(name, np.int64) for name in ("num_rows", "start", "seen", "room", "store")])
+"""A text in a pass: its new rows, n_b of them; the rows in its store before them; w_b, as for
+`attend`; the rows that the store has room for, and its address: floats as for `NewRows`, in C
+order, which who calls keeps."""
+
+
 class ModelWeights(NamedTuple):
     """All weights of a model but its embeddings.
 
@@ -43,26 +49,35 @@ class ModelWeights(NamedTuple):
     eps: float
 
 
-class Pass(NamedTuple):
-    """What the threads of a team share while they read rows.
+class Rows(NamedTuple):
+    """The n new rows of a pass, of B texts, one text's behind the other's.
 
-    x        float [n, h]: embeddings
-    turns    float [2, P, d], as for `turn_and_store`
-    new      the rows' places
-    visible  bool [n, w], as for `attend`
-    qkv      float [n, (H + 2 K) d]
-    queries  float [K, H / K, n, d]
-    mixed    float [n, H d]
-    added    float [n, h]
-    gate_up  float [2, n, m]
-    hidden   float [k, h]: the last hidden states of the last k rows
-    logits   float [k, V]: of these
+    x          float [n, h]: their embeddings
+    positions  int64 [n], less than P
+    texts      TEXT [B]
+    visible    bool: of every text [n_b, w_b], as for `attend`, one behind the other
+    wanted     int64 [k]: the rows that logits are wanted of
     """
 
     x: np.ndarray
-    turns: np.ndarray
-    new: NewRows
+    positions: np.ndarray
+    texts: np.ndarray
     visible: np.ndarray
+    wanted: np.ndarray
+
+
+class Shared(NamedTuple):
+    """What the threads of a team write for each other.
+
+    qkv      float [n, (H + 2 K) d]
+    queries  float [n H d]: of every text [K, H / K, n_b, d], one behind the other
+    mixed    float [n, H d]
+    added    float [n, h]
+    gate_up  float [2, n, m]
+    hidden   float [k, h]
+    logits   float [k, V]
+    """
+
     qkv: np.ndarray
     queries: np.ndarray
     mixed: np.ndarray
@@ -72,94 +87,116 @@ class Pass(NamedTuple):
     logits: np.ndarray
 
 
+class Shape(NamedTuple):
+    """H, K and d."""
+
+    heads: int
+    kv_heads: int
+    size: int
+
+
 @njit(cache=True)
 def read_rows(
-    x: np.ndarray,
-    weights: ModelWeights,
-    turns: np.ndarray,
-    new: NewRows,
-    visible: np.ndarray,
-    asked: tuple[int, Team],
+    rows: Rows, weights: ModelWeights, turns: np.ndarray, shape: Shape, team: Team
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [k, V] and last hidden states [k, h] of the last k rows; keys and values of all rows
-    are stored.
+    """Logits [k, V] and last hidden states [k, h] of the rows that are wanted; keys and values of
+    all are stored.
 
-    x        float [n, h]: their embeddings
-    turns    float [2, P, d], as for `turn_and_store`
-    new      their places
-    visible  bool [n, w], as for `attend`
-    asked    k, and the threads that read
+    turns  float [2, P, d], as for `turn_and_store`
+    team   the threads that read
     """
-    products, num_rows = weights.products, len(x)
-    size, kv_heads = turns.shape[2], new.store.shape[2]
-    width, units = products[0, 1], products[4, 1]
-    num_wanted, team = asked
-    heads = width // size
-    read = Pass(
-        x,
-        turns,
-        new,
-        visible,
-        np.empty((num_rows, (heads + 2 * kv_heads) * size), np.float32),
-        np.empty((kv_heads, heads // kv_heads, num_rows, size), np.float32),
+    num_rows, num_wanted, products = len(rows.x), len(rows.wanted), weights.products
+    width = shape.heads * shape.size
+    shared = Shared(
+        np.empty((num_rows, width + 2 * shape.kv_heads * shape.size), np.float32),
+        np.empty(num_rows * width, np.float32),
         np.empty((num_rows, width), np.float32),
-        np.empty_like(x),
-        np.empty((2, num_rows, units), np.float32),
-        np.empty((num_wanted, x.shape[1]), np.float32),
+        np.empty_like(rows.x),
+        np.empty((2, num_rows, products[4, 1]), np.float32),
+        np.empty((num_wanted, rows.x.shape[1]), np.float32),
         np.empty((num_wanted, products[-1, 1]), np.float32),
     )
+    work = rows, weights, turns, shape, shared
     if team.size == 1:
-        _read_share((read, weights), team, 0)
+        _read_share(work, team, 0)
     else:
-        run_in_team(_read_share, (read, weights), team)
-    return read.logits, read.hidden
+        run_in_team(_read_share, work, team)
+    return shared.logits, shared.hidden
 
 
 @njit(cache=True)
-def _read_share(work: tuple[Pass, ModelWeights], team: Team, rank: int) -> None:
+def _read_share(
+    work: tuple[Rows, ModelWeights, np.ndarray, Shape, Shared], team: Team, rank: int
+) -> None:
     """The part of one thread of a team: of every product some rows of the weight, of attention some
-    heads; norms are every thread's own.
+    heads of some texts; norms are every thread's own.
 
     It waits for the others wherever it goes on with what they have a part in.
     """
-    (x, turns, new, visible, qkv, queries, mixed, added, gate_up, hidden, logits), weights = work
-    num_rows, kv_heads = len(x), len(queries)
-    products, heads = weights.products, own_part(kv_heads, 1, rank, team)
-    entries = qkv.reshape(num_rows, -1, turns.shape[2])
-    width, kv_width = products[0, 1], products[1, 1]
-    units = own_part(gate_up.shape[2], LINE, rank, team)
-    gate, up = gate_up[0], gate_up[1]
-    x, added_before, read = np.zeros_like(x), x, np.empty_like(x)
+    rows, weights, turns, shape, shared = work
+    products, added, mixed = weights.products, shared.added, shared.mixed
+    width, kv_width = shape.heads * shape.size, shape.kv_heads * shape.size
+    qkv, gate, up = shared.qkv, shared.gate_up[0], shared.gate_up[1]
+    features = own_part(added.shape[1], LINE, rank, team)
+    units = own_part(gate.shape[1], LINE, rank, team)
+    x, before, read = np.zeros_like(rows.x), rows.x, np.empty_like(rows.x)
     for layer in range(len(weights.norms) // 2):
-        own, part = products[PRODUCTS * layer :], LayerPart(layer, heads[0], heads[1])
-        add_and_norm(x, added_before, weights.norms[2 * layer], weights.eps, read)
-        added_before = added
+        own = products[PRODUCTS * layer : PRODUCTS * (layer + 1)]
+        add_and_norm(x, before, weights.norms[2 * layer], weights.eps, read)
+        before = added
         multiply_by(own[0], read, qkv[:, :width], own_part(width, LINE, rank, team))
         places = own_part(kv_width, LINE, rank, team)
         multiply_by(own[1], read, qkv[:, width : width + kv_width], places)
         multiply_by(own[2], read, qkv[:, width + kv_width :], places)
         wait_for_all(team)
-        _add_bias(entries, weights.biases, part, queries.shape[1])
-        _turn_and_store(weights.head_norms, (part, weights.eps), entries, turns, new, queries)
-        attend(queries, new, part, visible, mixed.reshape(num_rows, -1, turns.shape[2]))
+        _attend_in_part(work, layer, own_part(len(rows.texts) * shape.kv_heads, 1, rank, team))
         wait_for_all(team)
-        places = own_part(added.shape[1], LINE, rank, team)
-        multiply_by(own[3], mixed, added, places)
+        multiply_by(own[3], mixed, added, features)
         wait_for_all(team)
         add_and_norm(x, added, weights.norms[2 * layer + 1], weights.eps, read)
         multiply_by(own[4], read, gate, units)
         multiply_by(own[5], read, up, units)
-        for row in range(num_rows):
+        for row in range(len(up)):
             for unit in range(units[0], units[1]):
                 up[row, unit] *= gate[row, unit] / (np.float32(1) + np.exp(-gate[row, unit]))
         wait_for_all(team)
-        multiply_by(own[6], up, added, places)
+        multiply_by(own[6], up, added, features)
         wait_for_all(team)
     add_and_norm(x, added, weights.norms[-1], weights.eps, read)
-    wanted = read[num_rows - len(hidden) :]
+    wanted = read[rows.wanted]
     if rank == 0:
-        hidden[:] = wanted
+        shared.hidden[:] = wanted
+    logits = shared.logits
     multiply_by(products[-1], wanted, logits, own_part(logits.shape[1], LINE, rank, team))
+
+
+@njit(cache=True)
+def _attend_in_part(
+    work: tuple[Rows, ModelWeights, np.ndarray, Shape, Shared],
+    layer: int,
+    places: tuple[int, int],
+) -> None:
+    """Attention of one layer of some of the B K heads of keys that all texts have, from the first
+    of `places` up to the second."""
+    rows, weights, turns, (heads, kv_heads, size), shared = work
+    entries, mixed = shared.qkv.reshape(-1, heads + 2 * kv_heads, size), shared.mixed
+    first = first_seen = 0
+    for text in range(len(rows.texts)):
+        own, before = rows.texts[text], text * kv_heads
+        end, end_seen = first + own.num_rows, first_seen + own.num_rows * own.seen
+        part = LayerPart(layer, max(0, places[0] - before), min(kv_heads, places[1] - before))
+        if part.start < part.end:
+            store_shape = len(weights.norms) - 1, 1, kv_heads, own.room, size
+            store = carray(_floats_at(own.store), store_shape)
+            new = NewRows(rows.positions[first:end], store, own.start)
+            queries = shared.queries[first * heads * size : end * heads * size]
+            queries = queries.reshape(kv_heads, heads // kv_heads, own.num_rows, size)
+            visible = rows.visible[first_seen:end_seen].reshape(own.num_rows, own.seen)
+            _add_bias(entries[first:end], weights.biases, part, queries.shape[1])
+            place = part, weights.eps
+            _turn_and_store(weights.head_norms, place, entries[first:end], turns, new, queries)
+            attend(queries, new, part, visible, mixed[first:end].reshape(own.num_rows, heads, size))
+        first, first_seen = end, end_seen
 
 
 @njit(cache=True)

@@ -1,0 +1,59 @@
+"""How many cores do other programs leave to this process?"""
+
+from __future__ import annotations
+
+import math
+import os
+from time import perf_counter, process_time
+
+import psutil
+
+WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
+"""Kinds of time in which a core is not free, as the system counts them."""
+EVERY, SHARE = 0.5, 0.001
+"""Seconds between two looks, and the share of time that looking may take."""
+
+
+def allowed_cores() -> set[int]:
+    """Numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def busy_seconds() -> float:
+    """Seconds that the cores which this process may use have worked since the system began: for
+    anybody, time stolen by a host included."""
+    allowed = allowed_cores()
+    return math.fsum(
+        getattr(core, kind, 0.0)
+        for number, core in enumerate(psutil.cpu_times(percpu=True))
+        if number in allowed
+        for kind in WORKING
+    )
+
+
+class FreeCores:
+    """The cores that no other program held lately, looked at while something else is done."""
+
+    def __init__(self) -> None:
+        self._free = float(len(allowed_cores()))
+        self._seen = self._look()
+        self._next = self._seen[0] + EVERY
+
+    def now(self) -> float:
+        """On average between the last two looks, if nothing long came between them; all cores,
+        before the second."""
+        now = perf_counter()
+        if now >= self._next:
+            before, self._seen = self._seen, self._look()
+            seconds, busy, own = (new - old for new, old in zip(self._seen, before, strict=True))
+            if now < self._next + EVERY:
+                self._free = len(allowed_cores()) - max(0.0, busy - own) / seconds
+            self._next = now + max(EVERY, (perf_counter() - now) / SHARE)
+        return self._free
+
+    @staticmethod
+    def _look() -> tuple[float, float, float]:
+        """Now, and what the cores and this process have worked until now, in seconds."""
+        return perf_counter(), busy_seconds(), process_time()

@@ -1,0 +1,81 @@
+"""Cores that other programs hold are seen while decoding, and are not waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime import cores
+from runtime.compiled_pass import WholePass
+from runtime.cores import EVERY, FreeCores
+from tests.runtime.small_models import small_model
+from tree_kernels.host.team import Team
+
+
+class Machine:
+    """Four cores, of which others hold some; this process works on one."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.now = self.busy = self.own = 0.0
+        self.looks, self.look_seconds = 0, 0.0
+        monkeypatch.setattr(cores, "allowed_cores", lambda: set(range(4)))
+        monkeypatch.setattr(cores, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(cores, "process_time", lambda: self.own)
+        monkeypatch.setattr(cores, "busy_seconds", self._look)
+
+    def _look(self) -> float:
+        self.looks += 1
+        self.now += self.look_seconds
+        return self.busy
+
+    def passes(self, seconds: float, others: float) -> None:
+        self.now += seconds
+        self.own += seconds
+        self.busy += seconds * (1 + others)
+
+
+@pytest.fixture
+def machine(monkeypatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+def test_what_others_hold_is_not_free(machine) -> None:
+    free = FreeCores()
+    machine.passes(EVERY / 2, others=3)
+    assert free.now() == 4
+    machine.passes(EVERY / 2, others=3)
+    assert free.now() == pytest.approx(1)
+    machine.passes(EVERY, others=0.5)
+    assert free.now() == pytest.approx(3.5)
+    assert machine.looks == 3
+
+
+def test_what_happened_in_a_long_pause_is_not_what_happens_now(machine) -> None:
+    """Say, another engine's turn."""
+    free = FreeCores()
+    machine.passes(3 * EVERY, others=3)
+    assert free.now() == 4
+    machine.passes(EVERY, others=1)
+    assert free.now() == pytest.approx(3)
+
+
+def test_a_look_that_takes_long_is_rare(machine) -> None:
+    free = FreeCores()
+    machine.look_seconds = EVERY / 10
+    for _ in range(1000):
+        machine.passes(EVERY / 10, others=0)
+        free.now()
+    assert machine.looks <= 3
+
+
+@pytest.mark.parametrize(("free", "size"), [(4.0, 3), (2.6, 3), (2.4, 2), (0.3, 1), (-0.2, 1)])
+def test_a_pass_has_no_more_threads_than_there_are_free_cores(free, size, monkeypatch) -> None:
+    monkeypatch.setattr(FreeCores, "now", lambda self: free)
+    whole = WholePass(small_model("llama"), 1e-6)
+    whole.team = Team(3, 1, 2, 3)
+    assert whole._team_now() == Team(size, 1, 2, 3)
+
+
+def test_of_this_machine() -> None:
+    free = FreeCores()
+    assert free.now() == len(cores.allowed_cores())
+    assert cores.busy_seconds() > 0
