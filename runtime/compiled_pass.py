@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tree_kernels.host.few_rows import NewRows
+from tree_kernels.host.products import AT_ONCE, BFLOAT16, FLOAT16, FLOAT32, LINE
 from tree_kernels.host.team import ALONE, Team
 from tree_kernels.host.whole_pass import TEXT, ModelWeights, Rows, Shape, read_rows
 
@@ -17,12 +17,14 @@ from .cores import FreeCores
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
 
+WRITTEN_AS = {torch.float32: FLOAT32, torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
 ITSELF = np.ones((1, 1), bool)
 """What a lone row sees beside all those before it."""
 
 
 class WholePass:
-    """The compiled passes of a model with weights of 32 bits, which it reads where they lie.
+    """The compiled passes of a model with weights of 32 bits, which it reads where they lie, or
+    half as long where they say as much.
 
     most_rows  of a pass that is made this way
     team       the threads that make it, or as many of them as other programs leave cores: all of
@@ -34,7 +36,7 @@ class WholePass:
 
     def __init__(self, model: Any, eps: float) -> None:
         self._cores = FreeCores()
-        self._kept: list[np.ndarray] = []  # the addresses stay theirs
+        self._kept: list[Tensor] = []  # the addresses stay theirs
         self._embeddings = model.model.embed_tokens.weight.detach()
         layers = model.model.layers
         biases, head_norms, norms = [], [], []
@@ -50,7 +52,9 @@ class WholePass:
                 head_norms.append(torch.stack([attention.q_norm.weight, attention.k_norm.weight]))
         self._keep(model.get_output_embeddings().weight)
         self._weights = ModelWeights(
-            products=np.array([(each.ctypes.data, *each.shape) for each in self._kept]),
+            products=np.array(
+                [(each.data_ptr(), *each.shape, WRITTEN_AS[each.dtype]) for each in self._kept]
+            ),
             norms=_stacked([*norms, model.model.norm.weight]),
             biases=_stacked(biases) if biases else None,
             head_norms=_stacked(head_norms) if head_norms else None,
@@ -95,7 +99,19 @@ class WholePass:
         return self.team._replace(size=size)
 
     def _keep(self, weight: Tensor) -> None:
-        self._kept.append(np.ascontiguousarray(weight.detach().numpy()))
+        self._kept.append(shortest(weight.detach()).contiguous())
+
+
+def shortest(weight: Tensor) -> Tensor:
+    """A weight of 32 bits in 16, if these hold every entry exactly, as those of a model do that was
+    saved so: memory gives twice as many at a time."""
+    height, width = weight.shape
+    if width % LINE == 0 and height % AT_ONCE == 0:
+        for dtype in (torch.bfloat16, torch.float16):
+            short = weight.to(dtype)
+            if torch.equal(short.float(), weight):
+                return short
+    return weight
 
 
 def _stacked(weights: Sequence[Tensor]) -> np.ndarray:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from tree_kernels.host.products import LINE, MOST_ADDED, multiply
+from tree_kernels.host.products import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    LINE,
+    MOST_ADDED,
+    multiply,
+    multiply_fours,
+)
 
 
 @pytest.mark.parametrize("num_rows", range(1, 10))
@@ -26,3 +35,21 @@ def test_all_shapes_and_nothing_beside(shape, num_rows):
     terms = np.abs(longer[:, 1:-2]) @ np.abs(weight.T)
     assert (np.abs(out[:, 1:-1] - expected) <= 1e-6 * terms).all()
     assert (out[:, [0, -1]] == 7).all()
+
+
+@pytest.mark.parametrize("num_rows", range(1, 10))
+@pytest.mark.parametrize("shape", [(4, LINE), (12, MOST_ADDED + LINE)], ids=str)
+@pytest.mark.parametrize(
+    ("written_as", "dtype"), [(FLOAT16, torch.float16), (BFLOAT16, torch.bfloat16)], ids=str
+)
+def test_weights_of_16_bits_give_what_they_give_in_32(written_as, dtype, shape, num_rows):
+    """To the last bit, beside those of 32 read by the same vectors; subnormal entries, too."""
+    generator = torch.Generator().manual_seed(num_rows)
+    short = torch.randn(shape, generator=generator).to(dtype)
+    short[0, :4] = torch.tensor([1e-7, -6e-8, 65504.0, 0.0])
+    weight, x = short.float(), torch.randn((num_rows, shape[1]), generator=generator).numpy()
+    got, expected = np.empty((2, num_rows, shape[0]), np.float32)
+    multiply_fours(short.data_ptr(), written_as, x, got)
+    multiply_fours(weight.data_ptr(), FLOAT32, x, expected)
+    assert (got == expected).all()
+    assert np.allclose(expected, x @ weight.numpy().T, rtol=1e-4, atol=1e-3)

@@ -153,6 +153,30 @@ def test_other_configurations_do_too(settings):
     assert_computed_by_fused(model)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.usefixtures("way")
+def test_models_saved_in_16_bits_do_too(dtype):
+    """Their weights are read so, in 32 bits they are the same numbers."""
+    model = uneven(small_model("qwen3")).to(dtype).float()
+    assert_computed_by_fused(model)
+    kept = FusedModel(model)._whole._kept
+    assert dtype in {each.dtype for each in kept}
+
+
+def test_weights_are_kept_as_they_are_where_16_bits_do_not_hold_them():
+    exact = torch.ones((8, 32))
+    exact[3, 5] = 1 + 2**-9
+    assert compiled_pass.shortest(exact).dtype == torch.float16
+    exact[3, 5] = 1 + 2**-12
+    assert compiled_pass.shortest(exact) is exact
+    exact[3, 5] = 2.0**17
+    assert compiled_pass.shortest(exact).dtype == torch.bfloat16
+    assert compiled_pass.shortest(torch.ones((8, 24))).dtype == torch.float32
+    assert compiled_pass.shortest(torch.ones((7, 32))).dtype == torch.float32
+    exact[3, 5] = torch.nan
+    assert compiled_pass.shortest(exact) is exact
+
+
 def assert_computed_by_fused(model: PreTrainedModel) -> None:
     """In its own dtype, beside transformers' modules, in 64 bits where its dtype has 32."""
     exact, rounding, asked = model, 0.03, [logits_and_hidden]  # 8 bits, over four rounded layers

@@ -8,10 +8,12 @@ way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
@@ -19,92 +21,139 @@ from numba.extending import intrinsic
 LANES, LINE = 8, 16
 """Floats of 32 bits in a vector, and in what memory gives at once."""
 AT_ONCE = 4
-"""Rows of a weight, and most of x."""
+"""Rows of a weight."""
+MOST_ROWS = 4 if get_host_cpu_features().get("avx512vl") else 3
+"""Of x, that meet them: sums of so many by four, and what is multiplied, have a vector register
+each, of 32 with AVX-512, else of 16."""
 MOST_ADDED = 768
 """Floats of a row that are added up at a time: so many of eight rows of x, and of two times four
 of a weight, stay in the first cache."""
 
+FLOAT32, FLOAT16, BFLOAT16 = range(3)
+"""How a weight is written; `BFLOAT16` is the first half of `FLOAT32`."""
+BYTES = 4, 2, 2
+"""Of an entry."""
+
 _INT, _INT32, _FLOAT, _POINTER = ir.IntType(64), ir.IntType(32), ir.FloatType(), ir.PointerType()
-_VECTOR = ir.VectorType(_FLOAT, LANES)
+_VECTOR, _INTEGERS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
+_SHORT, _HALVES = ir.VectorType(ir.IntType(16), LANES), ir.VectorType(ir.HalfType(), LANES)
 
 
-def _multiply_four(num_rows: int) -> Any:
-    """The intrinsic that multiplies so many rows of x with four of a weight, and writes the sums.
+@intrinsic
+def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers: Any) -> Any:
+    """Multiply a few rows of x with four of a weight, and add the products to the outcome.
 
-    It takes seven integers: how many floats are added up, a multiple of `LINE`; then, three times,
-    the address of a first row and the floats between the starts of two, of the weight, of x and of
-    the outcome, to which the sums are added.
+    written_as  the weight's way of writing
+    num_rows    1 to `MOST_ROWS`
+    numbers     seven integers: how many entries are added up, a multiple of `LINE`; then, three
+                times, the address of a first row and the entries between the starts of two, of the
+                weight, of x and of the outcome
     """
 
-    @intrinsic
-    def multiply_four(typing_context: Any, numbers: Any) -> Any:
-        return types.void(types.UniTuple(types.int64, 7)), _written
-
-    def _written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        numbers = unpack_tuple(builder, arguments[0], 7)
-        width, weight, weight_step, x, x_step, out, out_step = numbers
-        called = {
-            name: get_or_insert_function(builder.module, ir.FunctionType(kind, takes), full)
-            for name, kind, takes, full in (
-                ("fma", _VECTOR, [_VECTOR] * 3, f"llvm.fmuladd.v{LANES}f32"),
-                ("sum", _FLOAT, [_FLOAT, _VECTOR], f"llvm.vector.reduce.fadd.v{LANES}f32"),
-                ("ask", ir.VoidType(), [_POINTER, *[_INT32] * 3], "llvm.prefetch.p0"),
-            )
-        }
-
-        def moved(address: Any, floats: Any) -> Any:
-            return builder.add(address, builder.shl(floats, _INT(2)))
-
-        def at(address: Any, floats: Any) -> Any:
-            return builder.inttoptr(moved(address, floats), _POINTER)
-
-        def row(address: Any, step: Any, number: int) -> Any:
-            return moved(address, builder.mul(step, _INT(number)))
-
-        own, following = (
-            [row(weight, weight_step, first + each) for each in range(AT_ONCE)]
-            for first in (0, AT_ONCE)
-        )
-        rows = [row(x, x_step, each) for each in range(num_rows)]
-        before, loop = builder.block, builder.append_basic_block("loop")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        place = builder.phi(_INT)
-        place.add_incoming(_INT(0), before)
-        zeros = ir.Constant(_VECTOR, [_FLOAT(0.0)] * LANES)
-        sums = [[builder.phi(_VECTOR) for _ in own] for _ in rows]
-        grown = [list(each) for each in sums]
-        for part in range(0, LINE, LANES):
-            here = builder.add(place, _INT(part))
-            read = [builder.load(at(each, here), align=4, typ=_VECTOR) for each in rows]
-            for which, each in enumerate(own):
-                entries = builder.load(at(each, here), align=4, typ=_VECTOR)
-                for number, other in enumerate(read):
-                    added = [entries, other, grown[number][which]]
-                    grown[number][which] = builder.call(called["fma"], added)
-        for each in following:
-            builder.call(called["ask"], [at(each, place), _INT32(0), _INT32(3), _INT32(1)])
-        after = builder.add(place, _INT(LINE))
-        place.add_incoming(after, loop)
-        for phis, ends in zip(sums, grown, strict=True):
-            for phi, end in zip(phis, ends, strict=True):
-                phi.add_incoming(zeros, before)
-                phi.add_incoming(end, loop)
-        done = builder.append_basic_block("done")
-        builder.cbranch(builder.icmp_signed("<", after, width), loop, done)
-        builder.position_at_end(done)
-        for number, ends in enumerate(grown):
-            for which, end in enumerate(ends):
-                total = builder.call(called["sum"], [_FLOAT(0.0), end], fastmath=("reassoc",))
-                there = at(row(out, out_step, number), _INT(which))
-                so_far = builder.load(there, align=4, typ=_FLOAT)
-                builder.store(builder.fadd(so_far, total), there)
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        places = unpack_tuple(builder, arguments[2], 7)
+        which = builder.add(builder.mul(arguments[0], _INT(AT_ONCE)), arguments[1])
+        end = builder.append_basic_block("end")
+        switch = builder.switch(which, end)
+        for kind in (FLOAT32, FLOAT16, BFLOAT16):
+            for rows in range(1, MOST_ROWS + 1):
+                block = builder.append_basic_block("rows")
+                switch.add_case(_INT(AT_ONCE * kind + rows), block)
+                builder.position_at_end(block)
+                _write_products(builder, rows, kind, places)
+                builder.branch(end)
+        builder.position_at_end(end)
         return context.get_dummy_value()
 
-    return multiply_four
+    return types.void(types.int64, types.int64, types.UniTuple(types.int64, 7)), written
 
 
-_one, _two, _three, _four = (_multiply_four(num_rows) for num_rows in range(1, AT_ONCE + 1))
+def _write_products(
+    builder: ir.IRBuilder, num_rows: int, written_as: int, numbers: Sequence[Any]
+) -> None:
+    """The code of `_multiply_fours` for so many rows."""
+    width, weight, weight_step, x, x_step, out, out_step = numbers
+    called = {
+        name: get_or_insert_function(builder.module, ir.FunctionType(kind, takes), full)
+        for name, kind, takes, full in (
+            ("fma", _VECTOR, [_VECTOR] * 3, f"llvm.fmuladd.v{LANES}f32"),
+            ("sum", _FLOAT, [_FLOAT, _VECTOR], f"llvm.vector.reduce.fadd.v{LANES}f32"),
+            ("ask", ir.VoidType(), [_POINTER, *[_INT32] * 3], "llvm.prefetch.p0"),
+        )
+    }
+    size = BYTES[written_as]
+
+    def moved(address: Any, entries: Any, size: int = 4) -> Any:
+        return builder.add(address, builder.mul(entries, _INT(size)))
+
+    def at(address: Any, entries: Any, size: int = 4) -> Any:
+        return builder.inttoptr(moved(address, entries, size), _POINTER)
+
+    def row(address: Any, step: Any, number: int, size: int = 4) -> Any:
+        return moved(address, builder.mul(step, _INT(number)), size)
+
+    own, following = (
+        [row(weight, weight_step, first + each, size) for each in range(AT_ONCE)]
+        for first in (0, AT_ONCE)
+    )
+    rows = [row(x, x_step, each) for each in range(num_rows)]
+    before, loop = builder.block, builder.append_basic_block("loop")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    place = builder.phi(_INT)
+    place.add_incoming(_INT(0), before)
+    zeros = ir.Constant(_VECTOR, [_FLOAT(0.0)] * LANES)
+    sums = [[builder.phi(_VECTOR) for _ in own] for _ in rows]
+    grown = [list(each) for each in sums]
+    for part in range(0, LINE, LANES):
+        here = builder.add(place, _INT(part))
+        read = [builder.load(at(each, here), align=4, typ=_VECTOR) for each in rows]
+        for which, each in enumerate(own):
+            entries = _read_entries(builder, at(each, here, size), written_as)
+            for number, other in enumerate(read):
+                added = [entries, other, grown[number][which]]
+                grown[number][which] = builder.call(called["fma"], added)
+    for each in following:
+        builder.call(called["ask"], [at(each, place, size), _INT32(0), _INT32(3), _INT32(1)])
+    after = builder.add(place, _INT(LINE))
+    place.add_incoming(after, loop)
+    for phis, ends in zip(sums, grown, strict=True):
+        for phi, end in zip(phis, ends, strict=True):
+            phi.add_incoming(zeros, before)
+            phi.add_incoming(end, loop)
+    done = builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed("<", after, width), loop, done)
+    builder.position_at_end(done)
+    for number, ends in enumerate(grown):
+        for which, end in enumerate(ends):
+            total = builder.call(called["sum"], [_FLOAT(0.0), end], fastmath=("reassoc",))
+            there = at(row(out, out_step, number), _INT(which))
+            so_far = builder.load(there, align=4, typ=_FLOAT)
+            builder.store(builder.fadd(so_far, total), there)
+
+
+def _read_entries(builder: ir.IRBuilder, place: Any, written_as: int) -> Any:
+    """`LANES` of a weight, as floats of 32 bits."""
+    if written_as == FLOAT32:
+        return builder.load(place, align=4, typ=_VECTOR)
+    short = builder.load(place, align=2, typ=_SHORT)
+    if written_as == FLOAT16:
+        return builder.fpext(builder.bitcast(short, _HALVES), _VECTOR)
+    sixteen = ir.Constant(_INTEGERS, [_INT32(16)] * LANES)
+    return builder.bitcast(builder.shl(builder.zext(short, _INTEGERS), sixteen), _VECTOR)
+
+
+@intrinsic(prefer_literal=True)
+def _write_long(typing_context: Any, written_as: Any, place: Any, to: Any) -> Any:
+    """Write `LANES` of a weight, from one address, as floats of 32 bits to another."""
+    kind = written_as.literal_value
+
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        place, to = (builder.inttoptr(each, _POINTER) for each in arguments[1:])
+        builder.store(_read_entries(builder, place, kind), to, align=4)
+        return context.get_dummy_value()
+
+    return types.void(written_as, types.int64, types.int64), written
 
 
 @njit(cache=True)
@@ -119,35 +168,55 @@ def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     num_rows, whole = len(x), 0
     if num_rows > 1 and width % LINE == 0:
         whole = height - height % AT_ONCE
-        _multiply_many(weight, x, out, whole)
+        multiply_fours(weight.ctypes.data, FLOAT32, x, out[:, :whole])
     for row in range(num_rows):
         _multiply_one(weight[whole:], x[row], out[row, whole:])
 
 
 @njit(cache=True)
-def _multiply_many(weight: np.ndarray, x: np.ndarray, out: np.ndarray, height: int) -> None:
-    """`multiply` with the first `height` rows of the weight, a multiple of `AT_ONCE`."""
-    num_rows, width = x.shape
-    out[:, :height] = 0
+def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray) -> None:
+    """`multiply`, where i is a multiple of `LINE` and o one of `AT_ONCE`, with the weight that an
+    address leads to."""
+    width, height = x.shape[1], out.shape[1]
+    size = 4 if written_as == FLOAT32 else 2
+    out[:] = 0
     x_step, out_step = x.strides[0] // 4, out.strides[0] // 4
     num_parts = (width + MOST_ADDED - 1) // MOST_ADDED
     longest = (width // LINE + num_parts - 1) // num_parts * LINE
+    num_blocks = (len(x) + MOST_ROWS - 1) // MOST_ROWS
+    rows_at_once = (len(x) + num_blocks - 1) // num_blocks
+    again = written_as != FLOAT32 and num_blocks > 1
+    as_floats = np.empty((AT_ONCE, longest if again else 0), np.float32)
     for start in range(0, width, longest):
         added = min(longest, width - start)
         for first in range(0, height, AT_ONCE):
-            own = weight.ctypes.data + 4 * (width * first + start)
-            for row in range(0, num_rows, AT_ONCE):
+            own, step, kind = weight + size * (width * first + start), width, written_as
+            if again:
+                _write_four((own, width, written_as), as_floats, added)
+                own, step, kind = as_floats.ctypes.data, longest, FLOAT32
+            for row in range(0, len(x), rows_at_once):
                 read = x.ctypes.data + 4 * (x_step * row + start)
                 written = out.ctypes.data + 4 * (out_step * row + first)
-                numbers = added, own, width, read, x_step, written, out_step
-                if num_rows - row == 1:
-                    _one(numbers)
-                elif num_rows - row == 2:
-                    _two(numbers)
-                elif num_rows - row == 3:
-                    _three(numbers)
-                else:
-                    _four(numbers)
+                numbers = added, own, step, read, x_step, written, out_step
+                _multiply_fours(kind, min(rows_at_once, len(x) - row), numbers)
+
+
+@njit(cache=True)
+def _write_four(weight: tuple[int, int, int], as_floats: np.ndarray, added: int) -> None:
+    """Four rows of a weight that is read more than once.
+
+    weight     address, entries between the starts of two rows, way of writing, not `FLOAT32`
+    as_floats  float [4, at least `added`]: the outcome
+    """
+    address, step, written_as = weight
+    to, to_step = as_floats.ctypes.data, as_floats.strides[0]
+    for row in range(AT_ONCE):
+        for place in range(0, added, LANES):
+            own, there = address + 2 * (step * row + place), to + to_step * row + 4 * place
+            if written_as == FLOAT16:
+                _write_long(FLOAT16, own, there)
+            else:
+                _write_long(BFLOAT16, own, there)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

@@ -1,8 +1,8 @@
 """A whole pass of a Llama-shaped model over few rows, products included, in one compiled call.
 
 A library's calls, some six in each layer, take microseconds each, and after a product that read
-megabytes nothing of the interpreter is left in the caches.  All floats are of 32 bits; sums are
-added up in any order.
+megabytes nothing of the interpreter is left in the caches.  All floats are of 32 bits, but for
+weights that 16 bits hold; sums are added up in any order.
 
 There are n new rows, L layers, h hidden features, H query heads of size d, which share K heads of
 keys and values, m units of the MLP and V tokens.
@@ -17,7 +17,7 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from .few_rows import LayerPart, NewRows, add_and_norm, attend, turn_and_store
-from .products import LINE, multiply
+from .products import FLOAT32, LINE, multiply, multiply_fours
 from .team import Team, own_part, run_in_team, wait_for_all
 
 PRODUCTS = 7
@@ -34,8 +34,8 @@ order, which who calls keeps."""
 class ModelWeights(NamedTuple):
     """All weights of a model but its embeddings.
 
-    products    int64 [7 L + 1, 3]: the address, rows and columns of each layer's `PRODUCTS`, and of
-                the head [V, h]; who calls keeps them, floats in C order
+    products    int64 [7 L + 1, 4]: the address, rows, columns and way of writing (`FLOAT32` …) of
+                each layer's `PRODUCTS`, and of the head [V, h]; who calls keeps them, in C order
     norms       float [2 L + 1, h]: before attention and before the MLP of each layer; the last one
     biases      float [L, (H + 2 K) d] of queries, keys and values, or None
     head_norms  float [L, 2, d] of every query and every key, or None
@@ -133,7 +133,7 @@ def _read_share(
 
     It waits for the others wherever it goes on with what they have a part in.
     """
-    rows, weights, turns, shape, shared = work
+    rows, weights, _, shape, shared = work
     products, added, mixed = weights.products, shared.added, shared.mixed
     width, kv_width = shape.heads * shape.size, shape.kv_heads * shape.size
     qkv, gate, up = shared.qkv, shared.gate_up[0], shared.gate_up[1]
@@ -172,9 +172,7 @@ def _read_share(
 
 @njit(cache=True)
 def _attend_in_part(
-    work: tuple[Rows, ModelWeights, np.ndarray, Shape, Shared],
-    layer: int,
-    places: tuple[int, int],
+    work: tuple[Rows, ModelWeights, np.ndarray, Shape, Shared], layer: int, places: tuple[int, int]
 ) -> None:
     """Attention of one layer of some of the B K heads of keys that all texts have, from the first
     of `places` up to the second."""
@@ -206,8 +204,12 @@ def multiply_by(
     """`multiply` with some rows of the weight that a row of `ModelWeights.products` names, from the
     first of `places` up to the second: so many columns of `out`."""
     start, end = places
-    floats = _floats_at(product[0] + 4 * start * product[2])
-    multiply(carray(floats, (end - start, product[2])), x, out[:, start:end])
+    address, width, written_as = product[0], product[2], product[3]
+    if written_as == FLOAT32:
+        floats = _floats_at(address + 4 * start * width)
+        multiply(carray(floats, (end - start, width)), x, out[:, start:end])
+    else:
+        multiply_fours(address + 2 * start * width, written_as, x, out[:, start:end])
 
 
 @njit(cache=True)
