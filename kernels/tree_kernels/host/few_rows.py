@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from .products import multiply
+from .quick_exp import quick_exp
 
 IN_ANY_ORDER = {"reassoc", "contract"}
 
@@ -149,7 +150,7 @@ def _weigh(scores: np.ndarray, visible: np.ndarray, scale: float) -> None:
         highest = max(highest, scores[place])
     total = np.float32(0)
     for place in range(len(scores)):
-        scores[place] = np.exp((scores[place] - highest) * scale)
+        scores[place] = quick_exp((scores[place] - highest) * scale)
         total += scores[place]
     share = np.float32(1) / total
     for place in range(len(scores)):

@@ -179,6 +179,8 @@ def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray)
     address leads to."""
     width, height = x.shape[1], out.shape[1]
     size = 4 if written_as == FLOAT32 else 2
+    if len(x) == 0:
+        return
     out[:] = 0
     x_step, out_step = x.strides[0] // 4, out.strides[0] // 4
     num_parts = (width + MOST_ADDED - 1) // MOST_ADDED

@@ -16,8 +16,9 @@ import numpy as np
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
-from .few_rows import LayerPart, NewRows, add_and_norm, attend, turn_and_store
+from .few_rows import IN_ANY_ORDER, LayerPart, NewRows, add_and_norm, attend, turn_and_store
 from .products import FLOAT32, LINE, multiply, multiply_fours
+from .quick_exp import quick_exp
 from .team import Team, own_part, run_in_team, wait_for_all
 
 PRODUCTS = 7
@@ -157,8 +158,7 @@ def _read_share(
         multiply_by(own[4], read, gate, units)
         multiply_by(own[5], read, up, units)
         for row in range(len(up)):
-            for unit in range(units[0], units[1]):
-                up[row, unit] *= gate[row, unit] / (np.float32(1) + np.exp(-gate[row, unit]))
+            _gate(gate[row, units[0] : units[1]], up[row, units[0] : units[1]])
         wait_for_all(team)
         multiply_by(own[6], up, added, features)
         wait_for_all(team)
@@ -168,6 +168,15 @@ def _read_share(
         shared.hidden[:] = wanted
     logits = shared.logits
     multiply_by(products[-1], wanted, logits, own_part(logits.shape[1], LINE, rank, team))
+
+
+@njit(cache=True, fastmath=IN_ANY_ORDER)
+def _gate(gate: np.ndarray, up: np.ndarray) -> None:
+    """up *= gate / (1 + exp(-gate)), of float [units] both."""
+    for unit in range(len(up)):
+        small = quick_exp(-abs(gate[unit]))
+        share = np.float32(1) if gate[unit] >= 0 else small
+        up[unit] *= gate[unit] * share / (np.float32(1) + small)
 
 
 @njit(cache=True)
