@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +49,39 @@ def test_nobody_overtakes(size):
     for _ in range(ROUNDS):
         expected = (expected * size + 1) % 2**64
     assert (counts.view(np.uint64) == expected).all()
+
+
+SHARED = """
+import numpy as np, torch
+from numba import njit
+from tree_kernels.host.team import own_part, run_in_team, team_of
+
+@njit
+def share(work, team, rank):
+    start, end = own_part(len(work[0]), 1, rank, team)
+    for place in range(start, end):
+        work[0][place] += team.size
+
+@njit
+def all_of(counts, team):
+    run_in_team(share, (counts,), team)
+
+torch.ones(2).sum()
+counts = np.zeros(10)
+all_of(counts, team_of(5))
+print(*sorted({int(each) for each in counts}))
+"""
+
+
+def test_all_is_done_by_fewer_threads_than_were_asked_for():
+    """OpenMP may have a limit, which nobody is told."""
+    if team_of(2) == ALONE:
+        pytest.skip("torch's OpenMP is not within reach here")
+    environment = os.environ | {"OMP_THREAD_LIMIT": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHARED], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["3"]
 
 
 @pytest.mark.parametrize("unit", [1, 4, 16])

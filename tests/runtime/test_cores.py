@@ -71,8 +71,8 @@ def test_a_look_that_takes_long_is_rare(machine) -> None:
 def test_a_pass_has_no_more_threads_than_there_are_free_cores(free, size, monkeypatch) -> None:
     monkeypatch.setattr(FreeCores, "now", lambda self: free)
     whole = WholePass(small_model("llama"), 1e-6)
-    whole.team = Team(3, 1, 2, 3)
-    assert whole._team_now() == Team(size, 1, 2, 3)
+    whole.team = Team(3, 1, 2, 3, 4)
+    assert whole._team_now() == Team(size, 1, 2, 3, 4)
 
 
 def test_of_this_machine() -> None:

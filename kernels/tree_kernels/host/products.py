@@ -35,7 +35,8 @@ BYTES = 4, 2, 2
 """Of an entry."""
 
 _INT, _INT32, _FLOAT, _POINTER = ir.IntType(64), ir.IntType(32), ir.FloatType(), ir.PointerType()
-_VECTOR, _INTEGERS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
+_VECTOR, _SUMS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_FLOAT, AT_ONCE)
+_INTEGERS = ir.VectorType(_INT32, LANES)
 _SHORT, _HALVES = ir.VectorType(ir.IntType(16), LANES), ir.VectorType(ir.HalfType(), LANES)
 
 
@@ -77,7 +78,6 @@ def _write_products(
         name: get_or_insert_function(builder.module, ir.FunctionType(kind, takes), full)
         for name, kind, takes, full in (
             ("fma", _VECTOR, [_VECTOR] * 3, f"llvm.fmuladd.v{LANES}f32"),
-            ("sum", _FLOAT, [_FLOAT, _VECTOR], f"llvm.vector.reduce.fadd.v{LANES}f32"),
             ("ask", ir.VoidType(), [_POINTER, *[_INT32] * 3], "llvm.prefetch.p0"),
         )
     }
@@ -125,11 +125,32 @@ def _write_products(
     builder.cbranch(builder.icmp_signed("<", after, width), loop, done)
     builder.position_at_end(done)
     for number, ends in enumerate(grown):
-        for which, end in enumerate(ends):
-            total = builder.call(called["sum"], [_FLOAT(0.0), end], fastmath=("reassoc",))
-            there = at(row(out, out_step, number), _INT(which))
-            so_far = builder.load(there, align=4, typ=_FLOAT)
-            builder.store(builder.fadd(so_far, total), there)
+        there = builder.inttoptr(row(out, out_step, number), _POINTER)
+        so_far = builder.load(there, align=4, typ=_SUMS)
+        builder.store(builder.fadd(so_far, _sums_of(builder, ends)), there, align=4)
+
+
+def _sums_of(builder: ir.IRBuilder, vectors: Sequence[Any]) -> Any:
+    """The sum of each of four vectors, as a vector of four.
+
+    A vector holds pieces, at first one.  Until these are of one entry, the second half of each is
+    added to the first, by which those of two vectors find room in one.
+    """
+    pieces, size = 1, LANES
+    while size > 1:
+        others = vectors[1::2] or vectors
+        pieces *= 2 if len(vectors) > 1 else 1
+        size //= 2
+        first = [2 * size * piece + place for piece in range(pieces) for place in range(size)]
+        halves = [
+            ir.Constant(ir.VectorType(_INT32, len(first)), [_INT32(each + half) for each in first])
+            for half in (0, size)
+        ]
+        vectors = [
+            builder.fadd(*(builder.shuffle_vector(one, other, half) for half in halves))
+            for one, other in zip(vectors[::2], others, strict=True)
+        ]
+    return vectors[0]
 
 
 def _read_entries(builder: ir.IRBuilder, place: Any, written_as: int) -> Any:

@@ -18,13 +18,13 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-FUNCTIONS = "GOMP_parallel", "GOMP_barrier", "omp_get_thread_num"
+FUNCTIONS = "GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads"
 """GCC's OpenMP has them, and those of LLVM and Intel under the same names."""
 LIBRARIES = re.compile(r"/.*/lib(gomp|omp|iomp5)[^/\n]*\.so[^/\n]*$", re.MULTILINE)
 
 _INT, _INT32, _VOID = ir.IntType(64), ir.IntType(32), ir.VoidType()
 _POINTER = ir.PointerType(ir.IntType(8))
-_WORK = ir.FunctionType(_VOID, [_POINTER])
+_WORK, _NUMBER = ir.FunctionType(_VOID, [_POINTER]), ir.FunctionType(_INT32, [])
 
 
 class Team(NamedTuple):
@@ -33,7 +33,8 @@ class Team(NamedTuple):
     size: int
     parallel: int = 0
     barrier: int = 0
-    number: int = 0
+    own_number: int = 0
+    num_threads: int = 0
 
 
 ALONE = Team(1)
@@ -77,9 +78,11 @@ def own_part(size: int, unit: int, rank: int, team: Team) -> tuple[int, int]:
 
 @intrinsic
 def run_in_team(typing_context: Any, function: Any, work: Any, team: Any) -> Any:
-    """Call `function(work, team, rank)`, which returns None and raises nothing, in all threads.
+    """Call `function(work, team, rank)` in all threads, with the team of those that came: OpenMP
+    may give fewer than it is asked for.
 
-    function  compiled by numba
+    function  compiled by numba; it returns None, and must not raise: nobody would hear of it, and
+              the others would wait
     work      a tuple of what it takes
     """
     takes = work, team, types.int64
@@ -92,16 +95,18 @@ def run_in_team(typing_context: Any, function: Any, work: Any, team: Any) -> Any
         context.add_linking_libs([compiled.library])
         packed = cgutils.pack_struct(builder, arguments[1:])
         place = cgutils.alloca_once_value(builder, packed)
-        name = builder.function.name + ".share"
-        share = ir.Function(builder.module, _WORK, name)
+        share = ir.Function(builder.module, _WORK, builder.function.name + ".share")
         share.linkage = "internal"
         inner = ir.IRBuilder(share.append_basic_block())
         own = inner.load(inner.bitcast(share.args[0], place.type), typ=packed.type)
-        data = cgutils.unpack_tuple(inner, own, 2)
-        number = inner.extract_value(data[1], 3)
-        rank = inner.call(inner.inttoptr(number, ir.FunctionType(_INT32, []).as_pointer()), [])
+        shared, asked = cgutils.unpack_tuple(inner, own, 2)
+        rank, size = (
+            inner.sext(inner.call(inner.inttoptr(each, _NUMBER.as_pointer()), []), _INT)
+            for each in (inner.extract_value(asked, at) for at in (3, 4))
+        )
+        came = inner.insert_value(asked, size, 0)
         context.call_internal_no_propagate(
-            inner, compiled.fndesc, compiled.signature, [*data, inner.sext(rank, _INT)]
+            inner, compiled.fndesc, compiled.signature, [shared, came, rank]
         )
         inner.ret_void()
         called = ir.FunctionType(_VOID, [_WORK.as_pointer(), _POINTER, _INT32, _INT32])
