@@ -32,9 +32,11 @@ from .probe import agree
 
 _log = logging.getLogger(__name__)
 
-MOST_ROWS, NUM_TIMED, SEEN = 63, 3, 64
-"""Most rows of a pass in one call, fewer than `agree` begins with, which so sees both ways; passes
-timed each way to know whether it is the faster one, and the rows that they see before them."""
+MOST_ROWS = 63
+"""Of a pass in one call; fewer than `agree` begins with, which so sees both ways."""
+NUM_TIMED, ENOUGH, SEEN = 3, 0.2, 64
+"""Passes timed each way to know whether it is the faster one, or as many as are made in so many
+seconds; and the rows that they see before them."""
 
 Product = Callable[[Tensor], Tensor]
 
@@ -174,17 +176,18 @@ class FusedModel(HuggingFaceModel):
 
     def _choose_rows(self, whole: WholePass) -> None:
         """Passes in one call up to as many rows as they are faster than those in parts, by the
-        clock, asked at 1, 3, 7 … rows, then between; of torch's threads all take part, or one where
-        it is faster alone with one row.  Once torch has another number of threads, it is asked
-        again.
+        clock, asked at 1, 3, 7 … rows, then between, to a quarter; of torch's threads all take
+        part, or one where it is faster alone with one row.  Once torch has another number of
+        threads, it is asked again.
         """
         self._threads_timed = torch.get_num_threads()
-        team = team_of(self._threads_timed)
-        whole.most_rows, whole.team = MOST_ROWS, team
+        whole.team = team = team_of(self._threads_timed)
+        for whole.most_rows in (0, MOST_ROWS):
+            self._seconds(1)  # both are compiled
         if team != ALONE:
             whole.team = self._quicker(1, "team", (team, ALONE))
         quicker, slower = 0, MOST_ROWS + 1
-        while slower - quicker > 1:
+        while slower - quicker > max(1, quicker // 4):
             num_rows = min(2 * quicker + 1, (quicker + slower) // 2)
             if self._quicker(num_rows, "most_rows", (num_rows, 0)):
                 quicker = num_rows
@@ -196,7 +199,8 @@ class FusedModel(HuggingFaceModel):
         """The value of two, of an attribute of `WholePass`, with which a pass over so many rows is
         the faster; the first, if both are as fast."""
         seconds: tuple[list[float], list[float]] = [], []
-        for _ in range(NUM_TIMED):
+        end = time.perf_counter() + ENOUGH
+        while len(seconds[1]) < NUM_TIMED and (not seconds[1] or time.perf_counter() < end):
             for way, timed in zip(ways, seconds, strict=True):
                 setattr(self._whole, name, way)
                 timed.append(self._seconds(num_rows))

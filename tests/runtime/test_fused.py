@@ -268,7 +268,7 @@ def test_documents_say_that_passes_were_fused():
     assert as_language_model(small_model("gemma")).attention == "sdpa"
 
 
-@pytest.mark.parametrize("slow_from", [1, 3, fused_passes.MOST_ROWS + 1])
+@pytest.mark.parametrize("slow_from", [1, 3, 40, fused_passes.MOST_ROWS + 1])
 def test_passes_are_made_in_one_call_as_long_as_that_is_faster(slow_from, monkeypatch):
     """By a clock that says that it is up to some number of rows."""
     model = FusedModel(small_model("llama"))
