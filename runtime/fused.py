@@ -188,7 +188,9 @@ class FusedModel(HuggingFaceModel):
             whole.team = self._quicker(1, "team", (team, ALONE))
         quicker, slower = 0, MOST_ROWS + 1
         while slower - quicker > max(1, quicker // 4):
-            num_rows = min(2 * quicker + 1, (quicker + slower) // 2)
+            num_rows = 2 * quicker + 1
+            if num_rows >= slower:
+                num_rows = (quicker + slower) // 2
             if self._quicker(num_rows, "most_rows", (num_rows, 0)):
                 quicker = num_rows
             else:

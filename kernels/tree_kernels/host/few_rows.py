@@ -91,7 +91,8 @@ def turn_and_store(
             if norms is not None:
                 _norm(own, norms[1], norms[2], own)
             _turn(own, cosines, sines, keys[head, place])
-            values[head, place] = entries[first_value + head]
+            for entry in range(len(own)):
+                values[head, place, entry] = entries[first_value + head, entry]
 
 
 @njit(cache=True)
@@ -116,7 +117,8 @@ def attend(
             _weigh(weights[row], visible[row % num_rows], np.float32(1 / math.sqrt(size)))
         _mix(weights, values[head, :num_seen], sums)
         for row in range(len(weights)):
-            mixed[row % num_rows, head * group + row // num_rows] = sums[row]
+            for entry in range(size):
+                mixed[row % num_rows, head * group + row // num_rows, entry] = sums[row, entry]
 
 
 @njit(cache=True, fastmath=IN_ANY_ORDER)

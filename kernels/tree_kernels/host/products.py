@@ -189,7 +189,7 @@ def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     num_rows, whole = len(x), 0
     if num_rows > 1 and width % LINE == 0:
         whole = height - height % AT_ONCE
-        multiply_fours(weight.ctypes.data, FLOAT32, x, out[:, :whole])
+        multiply_fours(np.int64(weight.ctypes.data), np.int64(FLOAT32), x, out[:, :whole])
     for row in range(num_rows):
         _multiply_one(weight[whole:], x[row], out[row, whole:])
 

@@ -119,7 +119,7 @@ def read_rows(
     )
     work = rows, weights, turns, shape, shared
     if team.size == 1:
-        _read_share(work, team, 0)
+        _read_share(work, team, np.int64(0))  # of a literal numba would compile it again
     else:
         run_in_team(_read_share, work, team)
     return shared.logits, shared.hidden
@@ -164,8 +164,9 @@ def _read_share(
         wait_for_all(team)
     add_and_norm(x, added, weights.norms[-1], weights.eps, read)
     wanted = read[rows.wanted]
-    if rank == 0:
-        shared.hidden[:] = wanted
+    for row in range(len(wanted) if rank == 0 else 0):
+        for feature in range(wanted.shape[1]):
+            shared.hidden[row, feature] = wanted[row, feature]
     logits = shared.logits
     multiply_by(products[-1], wanted, logits, own_part(logits.shape[1], LINE, rank, team))
 
