@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tree_kernels.host.products import AT_ONCE, BFLOAT16, FLOAT16, FLOAT32, LINE
 from tree_kernels.host.team import ALONE, Team
-from tree_kernels.host.whole_pass import TEXT, ModelWeights, Rows, Shape, read_rows
+from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRead, read_rows
 
 from .cores import FreeCores
 from .fused_rows import LayerHeads, joined, texts_of
@@ -46,18 +46,22 @@ class WholePass:
             for each in (*projections, attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj):
                 self._keep(each.weight)
             norms += [layer.input_layernorm.weight, layer.post_attention_layernorm.weight]
-            if attention.q_proj.bias is not None:
-                biases.append(torch.cat([each.bias for each in projections]))
-            if hasattr(attention, "q_norm"):
-                head_norms.append(torch.stack([attention.q_norm.weight, attention.k_norm.weight]))
+            own_biases = [each.bias for each in projections if each.bias is not None]
+            biases.append(torch.cat(own_biases) if own_biases else torch.empty(0))
+            normed = hasattr(attention, "q_norm")
+            head_norms.append(
+                torch.stack([attention.q_norm.weight, attention.k_norm.weight])
+                if normed
+                else torch.empty((2, 0))
+            )
         self._keep(model.get_output_embeddings().weight)
         self._weights = ModelWeights(
             products=np.array(
                 [(each.data_ptr(), *each.shape, WRITTEN_AS[each.dtype]) for each in self._kept]
             ),
             norms=_stacked([*norms, model.model.norm.weight]),
-            biases=_stacked(biases) if biases else None,
-            head_norms=_stacked(head_norms) if head_norms else None,
+            biases=_stacked(biases),
+            head_norms=_stacked(head_norms),
             eps=eps,
         )
 
@@ -81,14 +85,14 @@ class WholePass:
             wanted.append(np.arange(end - asked.num_wanted, end))
         tokens = joined([asked.tokens for asked in inputs])
         positions = joined([asked.positions for asked in inputs])
-        rows = Rows(
+        rows = RowsToRead(
             x=self._embeddings.numpy()[tokens.numpy()],
             positions=np.ascontiguousarray(positions.numpy()),
             texts=np.array(places, TEXT),
             visible=np.concatenate(visible),
             wanted=np.concatenate(wanted),
         )
-        turns, shape = heads.turns.numpy(), Shape(*heads[:3])
+        turns, shape = heads.turns.numpy(), PassHeads(*heads[:3])
         logits, hidden = read_rows(rows, self._weights, turns, shape, self._team_now())
         return torch.from_numpy(logits), torch.from_numpy(hidden)
 

@@ -42,8 +42,8 @@ class FreeCores:
         self._next = self._seen[0] + EVERY
 
     def now(self) -> float:
-        """On average between the last two looks, if nothing long came between them; all cores,
-        before the second."""
+        """The mean between the last two looks, if nothing long came between them; all cores, before
+        the second."""
         now = perf_counter()
         if now >= self._next:
             before, self._seen = self._seen, self._look()

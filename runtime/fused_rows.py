@@ -24,6 +24,9 @@ MOST_SEEN = 1024
 queries and keys is faster, all its calls included."""
 
 
+NO_NORM = np.empty(0, np.float32)
+
+
 class LayerHeads(NamedTuple):
     """H heads and K of keys and values, of size d, and the number added under a norm's root.
 
@@ -135,7 +138,7 @@ class CompiledRows:
     def attended(self, layer: int, qkv: Tensor, norms: HeadNorms) -> Tensor:
         heads, kv_heads, size, eps, _ = self._heads
         entries = qkv.numpy().reshape(len(qkv), -1, size)
-        weights = None if norms is None else (norms[0].numpy(), norms[1].numpy(), eps)
+        weights = (*([NO_NORM] * 2 if norms is None else [each.numpy() for each in norms]), eps)
         part, mixed = LayerPart(layer, 0, kv_heads), []
         for text, new, visible, mask in self._texts:
             num_rows = len(new.positions)

@@ -61,7 +61,7 @@ def add_and_norm(
 @njit(cache=True)
 def turn_and_store(
     qkv: np.ndarray,
-    norms: tuple[np.ndarray, np.ndarray, float] | None,
+    norms: tuple[np.ndarray, np.ndarray, float],
     turns: np.ndarray,
     new: NewRows,
     part: LayerPart,
@@ -70,7 +70,8 @@ def turn_and_store(
     """Turn queries and keys by their positions; keys and values go into the store.
 
     qkv      float [n, H + 2 K, d]  queries, keys, values; changed
-    norms    of every query and of every key: a weight float [d] each, and their eps; or None
+    norms    of every query and of every key: a weight float [d] each, or [0] where there are none,
+             and their eps
     turns    float [2, P, d]: cosines and sines of the rotation at each position, the sines of the
              first half of the entries with a minus
     queries  float [K, H / K, n, d]: the outcome
@@ -84,11 +85,11 @@ def turn_and_store(
         for head in range(part.start, part.end):
             for query in range(group):
                 own = entries[head * group + query]
-                if norms is not None:
+                if len(norms[0]) > 0:
                     _norm(own, norms[0], norms[2], own)
                 _turn(own, cosines, sines, queries[head, query, row])
             own = entries[first_key + head]
-            if norms is not None:
+            if len(norms[1]) > 0:
                 _norm(own, norms[1], norms[2], own)
             _turn(own, cosines, sines, keys[head, place])
             for entry in range(len(own)):

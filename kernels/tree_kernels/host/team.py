@@ -42,7 +42,7 @@ ALONE = Team(1)
 
 @cache
 def _addresses() -> tuple[int, ...]:
-    """Of `FUNCTIONS` in the library that is loaded, torch's if there are several; or none."""
+    """Addresses of `FUNCTIONS` in the library that is loaded, torch's if there are several."""
     maps = Path("/proc/self/maps")
     paths = {found[0] for found in LIBRARIES.finditer(maps.read_text() if maps.exists() else "")}
     for path in sorted(paths, key=lambda path: "/torch/" not in path):
@@ -68,7 +68,7 @@ def wait_for_all(team: Team) -> None:
 
 @njit(cache=True)
 def own_part(size: int, unit: int, rank: int, team: Team) -> tuple[int, int]:
-    """Where the share of a thread begins and ends of `size` things, in pieces of `unit`."""
+    """Start and end of a thread's share of `size` things, in pieces of `unit`."""
     pieces = (size + unit - 1) // unit
     return (
         min(size, pieces * rank // team.size * unit),

@@ -38,19 +38,19 @@ class ModelWeights(NamedTuple):
     products    int64 [7 L + 1, 4]: the address, rows, columns and way of writing (`FLOAT32` …) of
                 each layer's `PRODUCTS`, and of the head [V, h]; who calls keeps them, in C order
     norms       float [2 L + 1, h]: before attention and before the MLP of each layer; the last one
-    biases      float [L, (H + 2 K) d] of queries, keys and values, or None
-    head_norms  float [L, 2, d] of every query and every key, or None
+    biases      float [L, (H + 2 K) d] of queries, keys and values, or [L, 0]
+    head_norms  float [L, 2, d] of every query and every key, or [L, 2, 0]
     eps         added under a norm's root
     """
 
     products: np.ndarray
     norms: np.ndarray
-    biases: np.ndarray | None
-    head_norms: np.ndarray | None
+    biases: np.ndarray
+    head_norms: np.ndarray
     eps: float
 
 
-class Rows(NamedTuple):
+class RowsToRead(NamedTuple):
     """The n new rows of a pass, of B texts, one text's behind the other's.
 
     x          float [n, h]: their embeddings
@@ -68,7 +68,7 @@ class Rows(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the threads of a team write for each other.
+    """Arrays that the threads of a team write for each other.
 
     qkv      float [n, (H + 2 K) d]
     queries  float [n H d]: of every text [K, H / K, n_b, d], one behind the other
@@ -88,7 +88,7 @@ class Shared(NamedTuple):
     logits: np.ndarray
 
 
-class Shape(NamedTuple):
+class PassHeads(NamedTuple):
     """H, K and d."""
 
     heads: int
@@ -96,9 +96,13 @@ class Shape(NamedTuple):
     size: int
 
 
+Work = tuple[RowsToRead, ModelWeights, np.ndarray, PassHeads, Shared]
+"""A pass: the array holds the `turns` of `read_rows`."""
+
+
 @njit(cache=True)
 def read_rows(
-    rows: Rows, weights: ModelWeights, turns: np.ndarray, shape: Shape, team: Team
+    rows: RowsToRead, weights: ModelWeights, turns: np.ndarray, shape: PassHeads, team: Team
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits [k, V] and last hidden states [k, h] of the rows that are wanted; keys and values of
     all are stored.
@@ -126,9 +130,7 @@ def read_rows(
 
 
 @njit(cache=True)
-def _read_share(
-    work: tuple[Rows, ModelWeights, np.ndarray, Shape, Shared], team: Team, rank: int
-) -> None:
+def _read_share(work: Work, team: Team, rank: int) -> None:
     """The part of one thread of a team: of every product some rows of the weight, of attention some
     heads of some texts; norms are every thread's own.
 
@@ -181,9 +183,7 @@ def _gate(gate: np.ndarray, up: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def _attend_in_part(
-    work: tuple[Rows, ModelWeights, np.ndarray, Shape, Shared], layer: int, places: tuple[int, int]
-) -> None:
+def _attend_in_part(work: Work, layer: int, places: tuple[int, int]) -> None:
     """Attention of one layer of some of the B K heads of keys that all texts have, from the first
     of `places` up to the second."""
     rows, weights, turns, (heads, kv_heads, size), shared = work
@@ -200,9 +200,10 @@ def _attend_in_part(
             queries = shared.queries[first * heads * size : end * heads * size]
             queries = queries.reshape(kv_heads, heads // kv_heads, own.num_rows, size)
             visible = rows.visible[first_seen:end_seen].reshape(own.num_rows, own.seen)
-            _add_bias(entries[first:end], weights.biases, part, queries.shape[1])
-            place = part, weights.eps
-            _turn_and_store(weights.head_norms, place, entries[first:end], turns, new, queries)
+            if weights.biases.size > 0:
+                _add_bias(entries[first:end], weights.biases[layer], part, queries.shape[1])
+            norms = weights.head_norms[layer, 0], weights.head_norms[layer, 1], weights.eps
+            turn_and_store(entries[first:end], norms, turns, new, part, queries)
             attend(queries, new, part, visible, mixed[first:end].reshape(own.num_rows, heads, size))
         first, first_seen = end, end_seen
 
@@ -223,39 +224,17 @@ def multiply_by(
 
 
 @njit(cache=True)
-def _add_bias(entries: np.ndarray, biases: np.ndarray | None, part: LayerPart, group: int) -> None:
-    """To queries, keys and values of the heads of a part."""
-    if biases is not None:
-        kv_heads, size = entries.shape[1] // (group + 2), entries.shape[2]
-        own, start, end = biases[part.layer].reshape(-1, size), part.start, part.end
-        first_key, first_value = kv_heads * group, kv_heads * (group + 1)
-        for first, last in (
-            (start * group, end * group),
-            (first_key + start, first_key + end),
-            (first_value + start, first_value + end),
-        ):
-            entries[:, first:last] += own[first:last]
-
-
-@njit(cache=True)
-def _turn_and_store(
-    head_norms: np.ndarray | None,
-    place: tuple[LayerPart, float],
-    entries: np.ndarray,
-    turns: np.ndarray,
-    new: NewRows,
-    queries: np.ndarray,
-) -> None:
-    """`turn_and_store` with the norms of one layer.
-
-    place  the part, and what is added under a norm's root
-    """
-    part, eps = place
-    if head_norms is None:
-        turn_and_store(entries, None, turns, new, part, queries)
-    else:
-        norms = head_norms[part.layer, 0], head_norms[part.layer, 1], eps
-        turn_and_store(entries, norms, turns, new, part, queries)
+def _add_bias(entries: np.ndarray, bias: np.ndarray, part: LayerPart, group: int) -> None:
+    """Add to queries, keys and values of the heads of a part what a layer has for all of them."""
+    kv_heads, size = entries.shape[1] // (group + 2), entries.shape[2]
+    own, start, end = bias.reshape(-1, size), part.start, part.end
+    first_key, first_value = kv_heads * group, kv_heads * (group + 1)
+    for first, last in (
+        (start * group, end * group),
+        (first_key + start, first_key + end),
+        (first_value + start, first_value + end),
+    ):
+        entries[:, first:last] += own[first:last]
 
 
 @intrinsic
