@@ -19,7 +19,7 @@ def _exps(numbers):
 
 
 def test_it_is_as_close_as_its_floats():
-    """On a million numbers as far as they go, and close to 0."""
+    """A million numbers as far as they go, and close to 0."""
     many = np.linspace(LEAST, 0, 1_000_001), -np.logspace(-30, 1, 100_000)
     numbers = np.concatenate(many).astype(np.float32)
     exact = np.exp(numbers.astype(np.float64))
@@ -34,4 +34,8 @@ def test_ends(number, expected):
 
 
 def test_what_is_no_number_stays_none():
-    assert not _exps(np.array([np.nan], np.float32))[0] > 0
+    """A broken model is not hidden: alone, and among so many that vectors compute them."""
+    numbers = np.full(40, -1, np.float32)
+    numbers[[0, 17]] = np.nan
+    assert np.isnan(_exps(numbers)).nonzero()[0].tolist() == [0, 17]
+    assert np.isnan(_exps(numbers[:1])).all()

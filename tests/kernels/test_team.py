@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ ROUNDS = 200
 
 @njit
 def _count(work, team, rank):
-    """In every round, a number of one's own goes up by one more than all had before."""
+    """A number of one's own becomes, in every round, one more than the sum of all before."""
     counts, before = work
     for _ in range(ROUNDS):
         before[rank] = counts.sum()
@@ -112,3 +113,11 @@ def test_without_its_library_a_team_is_one(monkeypatch):
 def test_libraries_are_found_among_what_is_mapped(line, found):
     match = teams.LIBRARIES.search(line)
     assert (match and match[0]) == found
+
+
+def test_a_library_that_was_replaced_meanwhile_is_passed_over(monkeypatch):
+    gone = types.SimpleNamespace(
+        exists=lambda: True, read_text=lambda: "7f /gone/libgomp.so.1 (deleted)"
+    )
+    monkeypatch.setattr(teams, "Path", lambda path: gone)
+    assert teams._addresses.__wrapped__() == ()

@@ -46,7 +46,10 @@ def _addresses() -> tuple[int, ...]:
     maps = Path("/proc/self/maps")
     paths = {found[0] for found in LIBRARIES.finditer(maps.read_text() if maps.exists() else "")}
     for path in sorted(paths, key=lambda path: "/torch/" not in path):
-        library = ctypes.CDLL(path)
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:  # it was replaced on the disk since
+            continue
         if all(hasattr(library, name) for name in FUNCTIONS):
             called = [getattr(library, name) for name in FUNCTIONS]
             return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in called)
