@@ -29,10 +29,10 @@ SHAPES = ("", "25M", "100M")
 TEMPERATURES = (0.0, 0.6, 1.0)
 CONTEXT = 128
 OFTEN = {"": 3}
-"""By shape, how often it is timed in every turn, if not once: short steps are the noisy ones."""
+"""Timings of a shape in every turn, if not one: short steps are the noisy ones."""
 SWEEPS = {"": 8, "25M": 2}
-"""By shape, how often its costs are swept in every turn, if not once: where a plan gains a few
-percent, times have to be known to less."""
+"""Sweeps of a shape's costs in every turn, if not one: where a plan gains a few percent, times have
+to be known to less."""
 
 Heads = Mapping[Sampling, ScoringHead]
 

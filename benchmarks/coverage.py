@@ -36,7 +36,7 @@ from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parse
 LOADS = ("nothing", "nothing", "one core busy", "memory busy", "nothing")
 """Conditions of `moved`, one for each profile; the fifth's prompts are the first's."""
 NUM_PROMPTS, GROUPS = 256, 4
-"""Of profiling prompts, and of evaluation prompts: all that there are."""
+"""Numbers of profiling prompts, and of evaluation prompts: all that there are."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class CoverageRow(ContestRow):
     load: str
     profile: int
     group: int
-    """Of the evaluation prompts."""
+    """Numbers of the evaluation prompts."""
     plan: str
     promised_tokens: list[float]
     tokens: list[float]

@@ -114,7 +114,7 @@ class Counting:
     """Prompts to be decoded for their tokens per step."""
 
     num_tokens: int
-    """Of each prompt."""
+    """Decoded a prompt."""
     seed: int
     folder: Path
     """Heads lie there; what is decoded is kept there."""

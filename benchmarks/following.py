@@ -30,9 +30,9 @@ from .outputs import markdown, parser_of, publish
 
 PROFILE = Path(__file__).parent.parent / "notebooks/data/inflated-to-25-M/profile.json"
 SCATTER, SLOW_STEPS, SLOW = 0.12, 0.03, (1.5, 4.0)
-"""Of a step's time, as a logarithm; and the share of steps that take so many times as long."""
+"""Scatter of a step's time, as a logarithm; the share of steps that take so many times as long."""
 STORM_SCATTER, STORM_SHARE, STORM_LOSS = 1.0, 1 / 7, 10.0
-"""In a storm: of a factor of at least 1, likewise; and the share of steps that lose so many plain
+"""The same in a storm, of a factor of at least 1; and the share of steps that lose so many plain
 ones' time besides."""
 NEARLY, KEPT_FOR, KEEPING = 0.05, 50, 0.9
 """A setting is nearly the best that is at most so much slower; it is kept to where of so many steps

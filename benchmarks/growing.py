@@ -48,7 +48,7 @@ class Result:
     timed: TimedEntrant
     counted: CountedSteps
     tuning: CountedSteps | None = None
-    """On the prompts by which settings are tuned, where this one is tuned."""
+    """Steps on the prompts by which settings are tuned, where this one is tuned."""
 
     @property
     def entrant(self) -> str:

@@ -32,7 +32,7 @@ class GrowingRow(ContestRow):
     """The fastest of those that this entrant has to stand up to, if there are any: one or two, each
     picked on one half of the texts and times."""
     gain: float | None = None
-    """By which fraction this one was faster, compared on the other half (`lead`)."""
+    """The fraction by which this one was faster, compared on the other half (`lead`)."""
     gain_error: float | None = None
     """Standard error, over prompts, of which all decoded the same."""
 

@@ -67,7 +67,7 @@ class Effort:
 
     profiling: Profiling
     num_prompts: int
-    """For the step times; more on shapes that are timed more often."""
+    """Decoded for the step times; more on shapes that are timed more often."""
     num_tokens: int
     """Decoded a prompt."""
     num_rounds: int
@@ -145,7 +145,7 @@ SOLVED: dict[str, Callable[[Drafting], bool]] = {
     "assisted": lambda drafting: drafting.kind == "dynamic",
     "price": lambda drafting: drafting.kind == "price",
 }
-"""What the planner decides everything about: which candidates compete for a name."""
+"""Settings that the planner decides everything about: which candidates compete for a name."""
 
 
 def best_of(ranking: Sequence[Candidate], name: str) -> Candidate | None:

@@ -75,10 +75,10 @@ class KnobsRow(ContestRow):
     planned: str
     """The settings."""
     best: str
-    """Those that no setting of the grid beats on these prompts."""
+    """Settings that none of the grid beats on these prompts."""
     num_settings: int
     over_tuned: float
-    """By which fraction the planned ones are faster than tuned ones."""
+    """The fraction by which the planned ones are faster than tuned ones."""
     over_tuned_error: float
     """Standard error, over prompts, which all played."""
     over_best: float

@@ -28,7 +28,7 @@ class Lead:
     rivals: tuple[int, int]
     """The best on either half of the samples."""
     gain: float
-    """By which fraction it was faster than these on the other half."""
+    """The fraction by which it was faster than these on the other half."""
     error: float
     """Standard error."""
 

@@ -98,7 +98,7 @@ class OwnLoop:
 def own_loops(
     shape: str, sampling: Sampling, threads: int, folder: Path
 ) -> Iterator[tuple[str, OwnLoop]]:
-    """Without a draft, and with the plan, by their settings."""
+    """Our loop without a draft, and with the plan, by their settings."""
     target, draft = target_of(shape), draft_of("distilled")
     profile = profiled(
         Pair(target, draft), folder / f"profile-{shape}-{threads}.json", load_prompts("profile"),

@@ -87,10 +87,10 @@ class MovedRow(ContestRow):
     plan: float
     followed: float
     best: float
-    """Of the table's settings, each alone, beside plain decoding of the same prompts."""
+    """The best of the table's settings, each alone, beside plain decoding of the same prompts."""
     best_setting: str
     steps: list[int]
-    """Of the plan that follows, by setting, the plan's own first, none last."""
+    """Steps of the plan that follows, by setting, the plan's own first, none last."""
 
 
 @contextmanager

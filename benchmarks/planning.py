@@ -74,9 +74,9 @@ class TimeGrowth:
     exponent: float
     """Measured: the slope of log time over log size, over the last FITTED_SIZES sizes."""
     whole_ms: float
-    """At WHOLE_SIZE, extrapolated along that slope."""
+    """The time at WHOLE_SIZE, extrapolated along that slope."""
     whole_measured_ms: float | None
-    """At WHOLE_SIZE by the clock, once; None unless asked for."""
+    """The time at WHOLE_SIZE by the clock, once; None unless asked for."""
 
     def sentence(self) -> str:
         fitted = self.sizes[-FITTED_SIZES:]

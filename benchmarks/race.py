@@ -36,11 +36,11 @@ class Lap(Steps):
     """The steps of one plan, and their times."""
 
     ms: ByPrompt
-    """Of all steps; the shortest where a prompt was decoded repeatedly: what disturbs only ever
-    adds to it."""
+    """The times of all steps; the shortest where a prompt was decoded repeatedly: what disturbs
+    only ever adds to it."""
     pass_ms: float
-    """What one more draft pass adds to a step, others being equal (least squares over all steps; 0
-    where all have as many)."""
+    """The time that one more draft pass adds to a step, others being equal (least squares over all
+    steps; 0 where all have as many)."""
     node_ms: float
     """The same for one more node."""
 

@@ -65,7 +65,7 @@ class RegretRow(ContestRow):
     best: str
     best_speedup: float
     regret: float
-    """By which fraction the best of the grid was faster than the chosen plan, on new prompts."""
+    """The fraction by which the best of the grid was faster than the plan, on new prompts."""
     regret_error: float
     """Standard error of it, over prompts."""
     num_plans: int

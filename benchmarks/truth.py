@@ -42,7 +42,7 @@ MAX_DEPTH = 16
 REWEIGHTINGS = 3
 PREDICTION_SEED, DECODING_SEED = 11, 101
 PREDICTION_TEXTS = 4
-"""Behind every prompt, where the target samples."""
+"""Texts behind every prompt, where the target samples."""
 
 
 @dataclass(frozen=True)

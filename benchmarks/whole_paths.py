@@ -36,7 +36,7 @@ SIZES = (8, 16, 32, 64)
 VERIFIERS = ("rrsw", "lookahead", "traversal")
 """The last is compared with the others."""
 TEXTS = 4
-"""That the target writes behind every profiling prompt."""
+"""Texts that the target writes behind every profiling prompt."""
 SEED = 401
 CHEAP = {
     "source": "made up: a target's pass of 10 ms whatever it verifies, draft passes of .1 ms",

@@ -16,7 +16,7 @@ from .journal import Piece
 T = TypeVar("T")
 
 BESIDE = "beside"
-"""Of a piece: float64 [4], the fields of `Beside`."""
+"""A piece's array, float64 [4]: the fields of `Beside`."""
 
 
 class Beside(NamedTuple):

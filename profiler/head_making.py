@@ -41,7 +41,7 @@ from .target_texts import check_prompts, sample_continuations
 TEXTS_AT_ONCE = 64
 """Texts that are written, labelled and kept together: what an interruption can cost."""
 LEARNT = ("response", "drafts", "labels")
-"""What a `LabelledText` says of each of its tokens."""
+"""Fields of a `LabelledText`, which say something of each of its tokens."""
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,11 @@ from .times.cost_grid import CostGrid, chain_sizes, powers_of_two
 from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
 SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
-"""What a sweep takes for each node of the largest tree, tracing for each position of the texts, and
-recording for each tree, with the embedded models on two cores: only the bar goes by it."""
+"""Milliseconds that a sweep takes for each node of the largest tree, tracing for each position of
+the texts, and recording for each tree, with the embedded models on two cores: only the bar goes by
+them."""
 MOST_AGAIN = 0.25
-"""Of the time that timed pieces have taken so far, what measuring disturbed ones again may take."""
+"""The part of the time that timed pieces have taken so far which disturbed ones may take again."""
 BAR = "{desc}{percentage:3.0f}%|{bar}| {elapsed} so far, {remaining} left"
 
 

@@ -19,7 +19,7 @@ from .journal import Piece
 NUM_CHILDREN = 8
 """The most children of one node that the optimum is computed for."""
 ONE_IN = 48
-"""Without replacement a position costs some thirty times as much: one in so many is enough."""
+"""One in so many positions is enough without replacement, which costs some thirty times as much."""
 CHEAP_ELEMENTS = 1 << 12
 """Probabilities of one text, positions x vocabulary, for which it costs next to nothing."""
 

@@ -42,7 +42,7 @@ class Extent:
 QUICK = Extent(
     contexts=(128,), max_nodes=64, num_tokens=128, num_ranks=16, repeats=20, num_replayed=48
 )
-"""What is measured by default: at one context, which plans are made for where none is asked for;
+"""The default extent: at one context, which plans are made for where none is asked for;
 it takes two to three minutes with the embedded models on two quiet cores.  (Plans from 12
 sweeps and 32 recorded texts kept their promises less well.)"""
 THOROUGH = replace(QUICK, contexts=(128, 512), repeats=40, num_replayed=64, whole_paths=True)

@@ -192,7 +192,7 @@ class _Trees:
         device = self._p.device
         self._text = torch.tensor(text, device=device)
         self._held = held_in_front(along.written, self._p.shape[-1], device, drafting.sampling)
-        """What the text holds in front of each of its tokens, if a distribution depends on it."""
+        """Tokens held in front of each of the text's, if a distribution depends on them."""
         self._num_rows = drafting.recording.width.num_expanded
         self._most = min(drafting.recording.width.num_children, self._p.shape[-1])
         size = len(places), self._num_rows
@@ -211,7 +211,7 @@ class _Trees:
         self._entered = torch.ones(size, dtype=torch.float64, device=device)
         self._entering = torch.ones(wide, dtype=torch.float64, device=device)
         self._rejected = torch.zeros(size, dtype=torch.bool, device=device)
-        """With all below them, where whole paths are judged; else nowhere."""
+        """Nodes rejected with all below them, where whole paths are judged; else none."""
         self._features = torch.full((*size, len(FEATURES)), torch.nan, device=device)
         self._depths = torch.zeros(size, dtype=torch.long, device=device)
         self._behind_root = torch.full((*size, self._num_rows), -1, device=device)

@@ -41,7 +41,7 @@ def visibility(config: Any, device: torch.device, dtype: torch.dtype) -> DenseMa
 
 
 Rows = tuple[int, int, Tensor | None]
-"""Of one text in a pass: `num_rows`, `length` and `visible`."""
+"""One text's in a pass: `num_rows`, `length` and `visible`."""
 
 
 class DenseMask:

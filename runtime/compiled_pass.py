@@ -19,7 +19,7 @@ from .language_model import PassInput
 
 WRITTEN_AS = {torch.float32: FLOAT32, torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
 ITSELF = np.ones((1, 1), bool)
-"""What a lone row sees beside all those before it."""
+"""A lone row sees itself beside all those before it."""
 
 
 class WholePass:

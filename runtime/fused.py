@@ -33,7 +33,7 @@ from .probe import agree
 _log = logging.getLogger(__name__)
 
 MOST_ROWS = 63
-"""Of a pass in one call; fewer than `agree` begins with, which so sees both ways."""
+"""The most rows of a pass in one call; fewer than `agree` begins with, which so sees both ways."""
 NUM_TIMED, ENOUGH, SEEN = 3, 0.2, 64
 """Passes timed each way to know whether it is the faster one, or as many as are made in so many
 seconds; and the rows that they see before them."""

@@ -12,7 +12,7 @@ from .language_model import LanguageModel
 
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3}
 TOLERANCE_OF_HALF_PRECISION = 0.05
-"""Per unit of the largest logit: far above rounding, far below what another text does to logits."""
+"""Shares of the largest logit: far above rounding, far below what another text does to logits."""
 
 
 def check_tree_passes(model: LanguageModel) -> None:

@@ -33,7 +33,7 @@ class Run:
     tokens_by_step: list[int] = field(default_factory=list)  # up to the text's end
     step_ms: list[float] = field(default_factory=list)  # bookkeeping included
     followed: list[tuple[int, float, float]] = field(default_factory=list)
-    """Of each step the setting, and the closed loop's factor and chance behind it."""
+    """The setting of each step, and the closed loop's factor and chance behind it."""
 
     @property
     def decode_ms(self) -> float:

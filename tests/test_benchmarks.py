@@ -210,7 +210,7 @@ def test_of_a_grid_only_the_setting_that_suited_the_tuning_prompts_is_shown():
 
 
 def test_what_was_measured_halfway_is_read_again_and_not_measured_again(tmp_path):
-    """To the last bit, trees, plans and arrays among it."""
+    """Everything to the last bit, trees, plans and arrays among it."""
     rng = np.random.default_rng(0)
     plan = Plan(
         drafting=TreeDrafting(parents=[-1, 0]), verifier="rrsw", sampling={"temperature": 1.0}

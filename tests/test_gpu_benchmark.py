@@ -262,7 +262,7 @@ def test_configurations_fit_the_case_and_shared_memory():
 
 
 def test_tuning_begins_with_the_line_of_the_table_that_serves():
-    """On a device with as much shared memory as the H100, and on one with less."""
+    """A device with as much shared memory as the H100, and on one with less."""
     case = Case(LLAMA_3_8B, 8192, 64)
     for shared, line in ((232_448, Config(128, 128, 8, 3, 1)), (166_912, Config(128, 64, 8, 3, 1))):
         tried = candidates(case, 2, shared)

@@ -97,12 +97,13 @@ def crowded(path: Path) -> list[str]:
 
 
 def without_subject(path: Path) -> list[str]:
-    """Names of a file whose docstring begins with a word of `NO_SUBJECT`."""
+    """Docstrings of a file, attributes' too, that begin with a word of `NO_SUBJECT`."""
     found = []
-    for name, node in [(name_of(path), parsed(path)), *definitions(path)]:
-        text = ast.get_docstring(node)
-        if text is not None and text.split()[0] in NO_SUBJECT:
-            found.append(f"{name}: {text.splitlines()[0]}")
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            if isinstance(text, str) and text.split()[0] in NO_SUBJECT:
+                found.append(f"{name_of(path)}:{node.lineno}: {text.splitlines()[0]}")
     return found
 
 

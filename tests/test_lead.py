@@ -1,4 +1,4 @@
-"""By how much one is faster than the best of others."""
+"""The lead of one that is faster than the best of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan predicts is what is then measured: on table models, where only chance differs."""
+"""A plan's predictions are what is then measured: on table models, where only chance differs."""
 
 import math
 from functools import cache

@@ -27,7 +27,7 @@ class Bench:
     part: str
     results: Results
     deadline: float
-    """By `time.monotonic()`."""
+    """A reading of `time.monotonic()`."""
     dry: bool
     """Tiny shapes on the CPU, by the reference, to see that everything runs."""
 

@@ -89,7 +89,7 @@ def choose_config(num_rows: int, head_dim: int, element_size: int, shared: int) 
 
 
 def choose_splits(num_programs: int, num_blocks: int, num_slots: int) -> int:
-    """Into how many splits the work list of every tile is cut.
+    """The number of splits that the work list of every tile is cut into.
 
     num_programs  programs without splitting: tiles x key-value heads x texts
     num_blocks    blocks of keys in the longest list that may come

@@ -23,7 +23,7 @@ INSTRUCTIONS = (
     "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_tile",
     "amx_bf16", "asimd", "asimddp", "bf16", "sve",
 )  # fmt: skip
-"""Those that matrix kernels make use of, as the system calls them."""
+"""Instructions that matrix kernels make use of, as the system calls them."""
 ENGINES = {
     "llama-server": "llamacpp",
     "llama-bench": "llamacpp",

@@ -18,7 +18,7 @@ from .sampling import Sampling
 NonNegative = Annotated[float, Field(ge=0)]
 
 StoppingScore = Literal["head", "confidence", "entropy", "probability"]
-"""What a chain may be ended by, as in a plan of kind "stopping"."""
+"""Scores that may end a chain, as in a plan of kind "stopping"."""
 STOPPING_SCORES: tuple[StoppingScore, ...] = get_args(StoppingScore)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..documents.document import PlannerError
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Of a number, by dtype."""
+"""A number's, by dtype."""
 
 LAUNCHED = 0.02
 """Milliseconds a layer of a model takes on a GPU however little it computes.  No maker prints it:
@@ -22,7 +22,7 @@ class DataSheet:
 
     name: str
     tflops: dict[str, float]
-    """By dtype: 10^12 operations a second, dense; a multiplication and an addition are two."""
+    """10^12 operations a second by dtype, dense; a multiplication and an addition are two."""
     gb_per_s: float
     """10^9 bytes from memory a second."""
     layer_ms: float
@@ -96,8 +96,8 @@ DATA_SHEETS: dict[str, DataSheet] = dict([
         ),
     ),
 ])  # fmt: skip
-"""By the names that `planner predict --gpu` takes.  Where a sheet gives a number with sparsity, it
-is halved.  CPU is one core and its share of the socket's memory."""
+"""Data sheets by the names that `planner predict --gpu` takes.  Where one gives a number with
+sparsity, it is halved.  CPU is one core and its share of the socket's memory."""
 
 
 NAMELESS = DataSheet("a machine", {"bfloat16": 0.0}, 0.0, 0.0, "no sheet")

@@ -54,7 +54,7 @@ GROWING_DRAFT = "level width (draft of growing trees)"
 GROWING_OVERHEAD = "tree size (overhead of growing trees)"
 
 TREES, CHAINS = "trees", "chains"
-"""What grows, where no head is asked; where one is, its SHA-256 stands for the chains it ends."""
+"""Kinds that grow, where no head is asked; a head's SHA-256 stands for the chains it ends."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class StepCosts:
     of an engine from another (`Costs.start_error`), and what programs beside the measurement may
     have changed."""
     lone_draft: Time | None = None
-    """What a later draft pass takes besides its rows' own share, where several requests decode
-    together: a request that still drafts when the others have ended keeps them waiting so long.
-    None for one request, and where one was not timed."""
+    """The time that a later draft pass takes besides its rows' own share, where several requests
+    decode together: a request that still drafts when the others have ended keeps them waiting so
+    long.  None for one request, and where one was not timed."""
     unbegun: TimeTable | None = None
     """A step whose chain ends before it begins, by the most tokens that a chain may have; None
     where that was not timed."""

@@ -11,8 +11,8 @@ from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 
 _WIDEST = 100.0
-"""Of an interval's half-width on the logarithmic scale: what is wider says nothing either, and its
-bounds would leave what a float can hold."""
+"""The most of an interval's half-width on the logarithmic scale: what is wider says nothing either,
+and its bounds would leave what a float can hold."""
 
 
 class Time(NamedTuple):

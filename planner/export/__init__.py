@@ -70,7 +70,7 @@ ENGINES: dict[str, Engine] = {
     "nvidia-profile": NvidiaProfile(),
 }
 READERS = {name: engine for name, engine in ENGINES.items() if isinstance(engine, Reader)}
-"""Those of `ENGINES` that read, too."""
+"""The part of `ENGINES` that reads, too."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .task import Export, Task
 from .ways import MATCHED_CHAIN, MATCHED_TREE
 
 ALGORITHMS = ("STANDALONE", "EAGLE", "EAGLE3", "NEXTN")
-"""Those that draft by model or heads with these numbers; all but the first by heads."""
+"""Algorithms that draft by model or heads with these numbers; all but the first by heads."""
 
 
 def flags_of(drafting: Drafting, draft_model: str | None) -> dict[str, str | int | None]:

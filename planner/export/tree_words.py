@@ -13,7 +13,7 @@ from ..plans.plan import Plan
 from .notations import is_file, literal, tree_of, unassigned
 
 MOST_NODES = 4096
-"""Of a tree by its name: what is larger is a slip of the pen."""
+"""The largest tree by its name: what is larger is a slip of the pen."""
 EXPECTED = (
     "a file, or a shape: 5x8 (5 chains of 8), 2^4 (2 children a node, 4 levels), 4,2,1 (children "
     "a node, level by level), [-1, 0, 0, 1] (parents), [[0], [0, 0], [1]] (rank paths)"

@@ -96,7 +96,7 @@ class Synthetic:
 
 
 METHODS = ("draft_model", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator")
-"""Those that draft by model or heads; all but the first by heads."""
+"""Methods that draft by model or heads; all but the first by heads."""
 
 
 def _read(setting: Setting) -> Reading:

@@ -189,5 +189,5 @@ def _steps(played: Played) -> PredictedSteps:
 
 
 def _shares(shares: np.ndarray) -> list[float]:
-    """Up to the last that is not zero, to four digits."""
+    """The shares up to the last that is not zero, to four digits."""
     return [round(share, 4) for share in np.trim_zeros(shares, "b").tolist()]

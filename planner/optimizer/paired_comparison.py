@@ -53,7 +53,7 @@ class _Side:
     step_ms: np.ndarray | None
     """float64 [2000]: likewise, where it varies"""
     lengths: list[float]
-    """Of the texts; tells whether two sides were measured on the same."""
+    """Lengths of the texts; they tell whether two sides were measured on the same."""
 
     @classmethod
     def of(cls, candidate: Candidate, ranking: Ranking) -> _Side:

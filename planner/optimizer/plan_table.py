@@ -47,7 +47,7 @@ class PlanRow(Part):
     draft: str
     asked: Asked
     plan: str | None = None
-    """What it drafts, in words."""
+    """The plan's drafting, in words."""
     plan_verifier: str | None = None
     tokens_per_step: Estimate | None = None
     speedup: Estimate | None = None
@@ -65,7 +65,7 @@ class Questions:
     """Tokens in the cache; by default those that were timed at the batch size."""
     solvers: tuple[str, ...] = ("auto",)
     verifiers: tuple[str, ...] = ()
-    """By default each that was measured, by its name; "auto" stands for the best of them."""
+    """Names; by default each that was measured; "auto" stands for the best of them."""
     max_nodes: int | None = None
     max_depth: int | None = None
 

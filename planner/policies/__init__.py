@@ -29,7 +29,7 @@ Drafting = Annotated[
     | PriceDrafting,
     Field(discriminator="kind"),
 ]
-"""What a plan may hold under `drafting`: the settings of one policy."""
+"""The settings of one policy, which a plan holds under `drafting`."""
 
 POLICIES: dict[str, type[PolicySettings]] = {
     settings.model_fields["kind"].default: settings for settings in get_args(get_args(Drafting)[0])

@@ -122,7 +122,7 @@ PLAYED: dict[str, Callable[..., Tally]] = {
 
 _ROW, _ROWS = np.zeros(0), np.zeros((0, 0))
 NO_TABLES = Tables(_ROW, _ROWS, _ROWS, _ROWS, _ROW, _ROW, 0.0, 0.0, 0.0, False)
-"""What stands for them where no price is paid."""
+"""Stands for them where no price is paid."""
 
 
 def play_tree(recorded: Recorded, tree: Tree) -> Tally:

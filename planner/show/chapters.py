@@ -152,7 +152,7 @@ CHAPTERS: dict[type, Callable[[Given, Story], str]] = {
     Check: check_chapter,
     Profile: profile_chapter,
 }
-"""By kind, in the order in which a page has them."""
+"""Chapters by kind, in the order in which a page has them."""
 
 
 def _without_models(shown: Shown) -> str:

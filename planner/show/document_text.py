@@ -173,7 +173,7 @@ def _tree_table(plan: Plan) -> Table:
 
 
 def show_costs(given: GivenCosts) -> list[Shown]:
-    """Whose times these are, and the times, as those of a profile look."""
+    """The times, as those of a profile look, and whose they are."""
     times = (part for each in given.costs for part in show_times(each.costs(["any verifier"])))
     return [Named({"times of": str(given.origin)}, 11), *times]
 

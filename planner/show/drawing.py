@@ -23,7 +23,7 @@ MARKS = "osD^vP<X"
 PAGE_WIDTH = 4.4
 """Inches of a figure for a page, so that its words can be read where the page is a phone's."""
 TIP = "tip:"
-"""What the ids of marks begin with that have words of their own in a picture on a page."""
+"""The ids of marks begin with it that have words of their own in a picture on a page."""
 
 
 def plain(figure: Figure) -> Figure:

@@ -24,7 +24,7 @@ from .story import Given, Story
 from .words import model_words
 
 SAFE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What a browser may fetch or run for a page: nothing."""
+"""A browser may fetch or run nothing for a page."""
 
 
 def page(given: Sequence[Given]) -> str:

@@ -128,7 +128,7 @@ def _row(one: Alternative) -> list[str]:
 
 
 def shape(one: Alternative) -> str:
-    """Whose trees it drafts, and how large."""
+    """The kind of trees that it drafts, and how large they are."""
     if one.grows:
         sizes = f"{one.nodes:.1f} nodes, depth {one.depth:.1f} on average"
         return f"{one.solver}'s growing trees of {sizes}"

@@ -15,7 +15,7 @@ from .tree_figure import leaf_order
 from .words import percent
 
 AREA = 150.0
-"""Of a node that the draft is sure of, in points squared."""
+"""The area of a node that the draft is sure of, in points squared."""
 NUM_BEFORE = 34
 """Characters of the text before a tree that there is room for."""
 LEAF = 0.26

@@ -13,7 +13,7 @@ from .drawing import INK, PAGE_WIDTH, QUIET, TARGET, tip
 FEW_NODES = 24
 """Nodes, up to which each has its words."""
 AREA = 420.0
-"""Of a node that is always reached, in points squared."""
+"""The area of a node that is always reached, in points squared."""
 UNKNOWN = 0.15
 """The share of it that all nodes have where nothing is known of how often they are reached."""
 

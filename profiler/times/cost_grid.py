@@ -30,7 +30,7 @@ SHORT, LONG = 4, 8
 NEVER = float(np.nextafter(1, 0))
 """Threshold of a stopping policy that never stops."""
 EVERY_SIZE = 64
-"""Up to here no tree size is left out: matrix kernels work in tiles, so that 12 nodes can be
+"""No tree size up to here is left out: matrix kernels work in tiles, so that 12 nodes can be
 cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
 FEW_SIZES = (2, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed."""

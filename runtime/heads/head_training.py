@@ -18,7 +18,7 @@ from .acceptance_head import AcceptanceHead
 from .labelled_texts import LabelledText, training_rows
 
 PAPER_RATE, PAPER_HIDDEN_SIZE, PAPER_STEPS = 5e-5, 4096, 3750
-"""Of the paper (appendix D.1): 40,000 prompts, 32 a step, 3 epochs, on a draft of 4096 units."""
+"""The paper's (appendix D.1): 40,000 prompts, 32 a step, 3 epochs, on a draft of 4096 units."""
 
 MOST_FOR_FEW_STEPS = 4.0
 """How much faster a short run may learn; beyond it the embedded pair gained nothing more."""

@@ -1,4 +1,4 @@
-"""What profiles and reports say beside their tables."""
+"""Words of profiles and reports beside their tables."""
 
 from __future__ import annotations
 

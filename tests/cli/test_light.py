@@ -17,7 +17,7 @@ from planner.cli.extras import DISTRIBUTION, EXTRAS
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "notebooks" / "data" / "as-it-is"
 PAYS = DATA.parent / "inflated-to-25-M"
-"""Where engines, too, are the faster for drafting."""
+"""A profile where engines, too, are the faster for drafting."""
 MODELS = ROOT / "runtime" / "embedded"
 HEAVY = ("torch", "transformers", "tokenizers", "cvxpy", "matplotlib")
 BLOCKED = """
@@ -62,7 +62,7 @@ def _python(code, cwd=None) -> subprocess.CompletedProcess:
 
 
 def test_help_imports_neither_models_nor_arrays_nor_documents():
-    """What `planner --help` imports: click and the standard library, and so it answers at once."""
+    """`planner --help` imports click and the standard library, and so it answers at once."""
     result = _python(
         "import sys; from planner.cli import main\n"
         "try: main(['--help'])\n"
@@ -88,7 +88,7 @@ def test_public_names_are_imported_when_they_are_asked_for():
 
 
 def test_solve_show_and_export_need_no_extra(tmp_path):
-    """From a recorded profile to a plan and to an engine's settings, all extras missing."""
+    """The way from a recorded profile to a plan and to an engine's settings, all extras missing."""
     profile, costs = PAYS / "profile.json", tmp_path / "costs.json"
     plan, told = tmp_path / "plan.json", tmp_path / "told.json"
     solve = ["solve", profile, "--solver", "sequoia", "--verifier", "rrs", "-o", plan]
@@ -166,7 +166,7 @@ def test_an_import_that_fails_for_another_reason_is_not_taken_for_a_missing_extr
 
 
 def test_extras_are_those_of_the_distribution():
-    """What the message advises to install is what setup.cfg offers, package by package."""
+    """The message advises to install what setup.cfg offers, package by package."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     assert setup["metadata"]["name"] == DISTRIBUTION

@@ -59,7 +59,7 @@ def plan_rows(text):
 
 
 def test_the_share_of_the_bound_is_taken_at_the_positions_of_the_bound():
-    """Of 4 positions the bound has 2, the second and the last: there .5 + .1 of .5 and .8."""
+    """The bound has 2 of 4 positions, the second and the last: there .5 + .1 of .5 and .8."""
     rows = np.array([[0, 0], [0.5, 0.1], [0, 0], [0.5, 0.1]])
     profile = with_optimal(
         factory.profile([factory.traced([rows, rows])], [factory.costs(**SMALL)]),

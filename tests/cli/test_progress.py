@@ -1,4 +1,4 @@
-"""What a long command is doing is said where somebody watches, and only there."""
+"""A long command says what it is doing where somebody watches, and only there."""
 
 import pytest
 

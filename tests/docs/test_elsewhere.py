@@ -24,7 +24,7 @@ SPECINFER = np.array([
 
 
 def test_every_command_is_shown():
-    """What they print is `test_pages`' matter."""
+    """Their output is `test_pages`' matter."""
     shown = set(re.findall(r"^\$ planner (\w+)", PAGE, re.MULTILINE))
     assert shown == {"solve", "grade", "predict", "compare"}
 
@@ -42,7 +42,7 @@ def test_the_example_is_the_file_beside_the_page():
 
 
 def test_the_example_follows_from_what_the_paper_prints():
-    """As `planner reproduce` fits it to the six steps of Table 5."""
+    """The law as `planner reproduce` fits it to the six steps of Table 5."""
     (times,) = GivenCosts.load(COSTS).costs
     alone, verify = times.verify.ms
     draft = times.draft.ms[0]

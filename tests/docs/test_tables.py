@@ -38,7 +38,7 @@ def test_engines_have_a_row_each():
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_field_of_a_document_is_in_its_tables(name):
-    """Those of the document itself and of all its parts."""
+    """Fields of the document itself and of all its parts."""
     schema = json.loads(schema_json(name))
     shown = program("docs/hooks/fields.py").document_tables(name, set())
     for part in [schema, *schema.get("$defs", {}).values()]:

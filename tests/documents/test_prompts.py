@@ -10,7 +10,7 @@ from planner import PlannerError
 from planner.documents.prompts import read_prompts
 
 ODD = ("\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029")
-"""Where `str.splitlines` breaks lines too."""
+"""Characters where `str.splitlines` breaks lines too."""
 
 
 @pytest.mark.parametrize("mark", ODD, ids=ascii)

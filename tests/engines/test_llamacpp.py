@@ -38,7 +38,7 @@ def running(folder: Path) -> str:
 
 
 def all_steps(engine: LlamaServer, turns: Turns, samplings: list[Sampling]):
-    """Of chains of every length that is timed, and of those that are not begun."""
+    """Times of chains of every length that is timed, and of those that are not begun."""
     return [
         {
             length: time_steps(engine, length, turns=turns, samplings=samplings, begun=begun)
@@ -180,7 +180,7 @@ def test_a_missing_program_and_a_missing_file_are_named(tmp_path: Path) -> None:
 
 
 def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) -> None:
-    """Where no benchmark times passes, noise that both have alike does not favour either."""
+    """Noise that both have alike does not favour either, where no benchmark times passes."""
     rng = np.random.default_rng(0)
     ratios = {length: 1.1 + 0.05 * length for length in range(1, 17)}
     steps = {
@@ -226,7 +226,7 @@ def test_what_a_start_did_by_chance_is_no_limits_doing(limits: float, by_start: 
 
 
 def test_starts_that_differ_widen_the_interval() -> None:
-    """Of five starts, each by so much faster or slower than another as long as it runs."""
+    """Five starts, each by so much faster or slower than another as long as it runs."""
     rng = np.random.default_rng(0)
 
     def started(spread: float) -> list[dict[int, dict[str, np.ndarray]]]:

@@ -101,7 +101,7 @@ def second_probs() -> np.ndarray:
 
 @pytest.mark.parametrize("drafts", [False, True])
 def test_sampled_texts_follow_the_target_unless_a_draft_helps(engine, second_probs, drafts) -> None:
-    """Where this fails with a draft, OpenVINO GenAI has been mended, and plans may sample."""
+    """OpenVINO GenAI has been mended, and plans may sample, once this fails with a draft."""
     drafting = ConfidentDrafting(max_depth=2, confidence=0.0) if drafts else None
     seen = np.bincount(second_tokens(engine, drafting), minlength=len(second_probs))
     expected = NUM_TEXTS * second_probs

@@ -178,7 +178,7 @@ def test_metrics_are_summed_over_their_labels() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_plans_from_its_times_are_told_and_checked(tmp_path: Path, name: str) -> None:
-    """What is exported is what it was timed and checked with."""
+    """The exported setting is what it was timed and checked with."""
     engine = program(tmp_path, name)
     table = torch.full((12, 12), 0.01, dtype=torch.float64)
     table[range(12), [*range(1, 12), 0]] = 0.89

@@ -331,7 +331,7 @@ def test_bad_input_is_said_in_one_line(profile, plan):
 
 
 def test_batches_are_those_that_were_measured_around_the_plans_context(profile):
-    """At its own batch size and all others, whichever it was solved for."""
+    """A length for its own batch size and all others, whichever it was solved for."""
     few = [costs(1), costs(4), costs(16).model_copy(update={"context": 512})]
     profile = profile.model_copy(update={"costs": few})
     plan = solve(profile, solver="chain", verifier="topk", batch_size=4)

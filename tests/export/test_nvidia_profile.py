@@ -17,7 +17,7 @@ from tests.optimizer.choosing import random_traces
 
 
 def test_conditional_acceptance_by_hand():
-    """Of 100 steps 40 emit one token, 30 two, 30 three, none four."""
+    """40 of 100 steps emit one token, 30 two, 30 three, none four."""
     assert conditional([0.6, 0.3, 0.0]) == pytest.approx([0.6, 0.5, 0.0])
     assert conditional([0.0, 0.0]) == [0.0, 0.0]
     assert conditional([]) == []

@@ -1,4 +1,4 @@
-"""What an engine is told is read back as what was planned for it."""
+"""An engine's setting is read back as what was planned for it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def exported_as_they_are(engine: str) -> Iterator[Export]:
 @pytest.mark.parametrize("engine", sorted(set(READERS) - {*CHOSEN_THERE, "openvino"}))
 @pytest.mark.parametrize("batch_size", [1, 4, 16])
 def test_what_was_planned_anew_is_read_back(profile, plan, engine, batch_size):
-    """With lengths by batch size, where the engine has them."""
+    """Plans with lengths by batch size, where the engine has them."""
     made_from = plan.made_from.model_copy(update={"batch_size": batch_size})
     plan = plan.model_copy(update={"made_from": made_from})
     try:

@@ -1,4 +1,4 @@
-"""What vLLM is told to draft as a tree is what its proposer drafts."""
+"""A tree that vLLM is told to draft is what its proposer drafts."""
 
 from __future__ import annotations
 

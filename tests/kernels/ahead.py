@@ -50,7 +50,7 @@ class MachineCode:
     """The demands of one compiled kernel on a GPU."""
 
     registers: int
-    """Of a thread."""
+    """A thread's."""
     shared: int
     """Bytes of a program."""
     instructions: Counter[str]

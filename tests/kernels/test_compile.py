@@ -1,4 +1,4 @@
-"""What the compiler makes of the kernels for two generations of GPUs, read off the machine code."""
+"""The machine code of the kernels for two generations of GPUs, read off the machine code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which backend serves a call, and what importing the package costs."""
+"""The backend that serves a call, and what importing the package costs."""
 
 import subprocess
 import sys

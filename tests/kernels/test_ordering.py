@@ -157,7 +157,7 @@ def test_blocks_of_a_chain_and_of_a_star_are_known(num_nodes):
     ],
 )
 def test_heavy_paths_have_so_many_times_fewer_blocks(grown, num_nodes, ratio):
-    """In all over 32 trees; the creation order of greedy trees is that of falling probability.
+    """The sum over 32 trees; the creation order of greedy trees is that of falling probability.
 
     Nothing could do better than 36 / 15 at 256 nodes and 528 / 63 at 1024: all blocks of the lower
     triangle over those of the root's column and the diagonal.
@@ -189,7 +189,7 @@ def test_an_unknown_order_is_refused():
 
 
 def test_orders_are_the_same_without_numba():
-    """As plain Python, in a process that cannot import it."""
+    """The ordering as plain Python, in a process that cannot import it."""
     tree = random_tree(np.random.default_rng(5), 100)
     code = (
         "import sys; sys.modules['numba'] = None\n"

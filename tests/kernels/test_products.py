@@ -43,7 +43,7 @@ def test_all_shapes_and_nothing_beside(shape, num_rows):
     ("written_as", "dtype"), [(FLOAT16, torch.float16), (BFLOAT16, torch.bfloat16)], ids=str
 )
 def test_weights_of_16_bits_give_what_they_give_in_32(written_as, dtype, shape, num_rows):
-    """To the last bit, beside those of 32 read by the same vectors; subnormal entries, too."""
+    """The same to the last bit as those of 32 read by these vectors; subnormal entries, too."""
     generator = torch.Generator().manual_seed(num_rows)
     short = torch.randn(shape, generator=generator).to(dtype)
     short[0, :4] = torch.tensor([1e-7, -6e-8, 65504.0, 0.0])

@@ -175,7 +175,7 @@ def test_a_wrong_bound_is_exceeded(fault, monkeypatch):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_the_bound_is_near_the_best_of_all_trees(name):
-    """On costs far rougher than real ones; where acceptance falls with the rank it is attained."""
+    """Costs are far rougher than real ones; where acceptance falls with the rank it is attained."""
     gaps = np.array([upper_bound(*case[:3]) / case[3] - 1 for case in cases(name)])
     allowed = {"falling": 1e-9, "by_siblings": 0.05, "shared": 0.02}.get(name, 0.01)
     assert gaps.mean() < allowed

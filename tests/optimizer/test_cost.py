@@ -209,7 +209,7 @@ def test_deciding_comes_on_top_of_every_verifiers_own_walk():
 
 
 def test_deciding_never_takes_less_than_nothing():
-    """Where growing trees happened to be walked faster."""
+    """Times where growing trees happened to be walked faster."""
     fast = factory.growing_times(2.5, lambda width: 1.0, lambda n: n / 16)
     fixed = step_costs(profile(growing_costs(growing=fast)))
     assert fixed.growing().overhead.ms.tolist() == fixed.overhead.ms.tolist()

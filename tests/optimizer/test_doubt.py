@@ -1,4 +1,4 @@
-"""Where the fastest plan may be slower than not to speculate: gains against losses."""
+"""The fastest plan may be slower than not to speculate: gains against losses."""
 
 from dataclasses import replace
 from math import log, sqrt

@@ -26,7 +26,7 @@ from .choosing import made, random_traces
 from .recorded_trees import HEAD, in_profile, made_up
 
 LAW = AcceptanceLaw.by_rank([0.5])
-"""For solvers that look at recorded trees alone."""
+"""Recordings for solvers that look at recorded trees alone."""
 GROWN = ("dyspec", "specdecpp", "assisted", "price")
 
 

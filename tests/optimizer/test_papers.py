@@ -162,7 +162,7 @@ def test_the_best_tree_over_sixteen_chains_by_hand():
 
 
 def test_chains_waste_what_they_must():
-    """Of a chain of two: 1 + a + a2 tokens, and 2 drafted."""
+    """A chain of two: 1 + a + a2 tokens, and 2 drafted."""
     ground, sampling = Ground(made()), Sampling(temperature=0.6)
     two = specdecpp.fixed_lengths(ground, sampling)[0]
     assert two.verification == pytest.approx(1 / 1.75)
@@ -232,7 +232,7 @@ def test_rows_on_recorded_trees_are_played(recorded):
 
 
 def test_acceptance_by_draft_probability_is_counted(recorded):
-    """By brute force along each recorded tree's path: a first child's chance, and its fate."""
+    """Brute force along each recorded tree's path: a first child's chance, and its fate."""
     found = row_of(dyspec, "Figure 2").compute(recorded)
     arrays = recorded.replays(recorded.samplings[0]).recorded
     counts = np.zeros((5, 2))

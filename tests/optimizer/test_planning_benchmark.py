@@ -1,4 +1,4 @@
-"""What the planning benchmark compares is the same thing, and its extrapolation is a power law."""
+"""The planning benchmark compares the same thing, and its extrapolation is a power law."""
 
 import numpy as np
 import pytest

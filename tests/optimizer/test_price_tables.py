@@ -13,7 +13,7 @@ from .recorded_trees import made_up
 
 @pytest.mark.parametrize("seed", range(6))
 def test_pooling_is_the_nearest_non_decreasing_sequence(seed):
-    """By quadratic programming's own condition: no feasible change of level improves it."""
+    """Quadratic programming's own condition: no feasible change of level improves it."""
     rng = np.random.default_rng(seed)
     values, weights = rng.normal(size=9), rng.uniform(0.1, 2, size=9)
     fitted = isotonic_regression(values, weights=weights).x

@@ -17,7 +17,7 @@ def test_table_4_comes_out():
 
 
 def test_uniform_logits_do_not_give_table_4(monkeypatch):
-    """As the paper says it draws them: nearly every entry is off by 10 standard errors and more."""
+    """Pairs drawn as the paper says: nearly every entry is off by 10 standard errors and more."""
 
     class Uniform:
         def __init__(self, seed):

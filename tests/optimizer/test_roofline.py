@@ -131,7 +131,7 @@ def test_all_of_k_children_are_rejected_by_the_power(first, exponent):
 
 @pytest.mark.parametrize("rejected", [[0.4, 0.28, 0.1], [0.9, 0.3, 0.3, 0.2], [0.5, 0.2]])
 def test_the_nearest_law_has_the_smallest_squared_error(rejected):
-    """Of all laws through the first, on a logarithmic scale; a law itself is its own."""
+    """The closest law through the first, on a logarithmic scale; a law itself is its own."""
     law = PowerLaw.near(np.array(rejected))
     assert PowerLaw.near(law.rejected).exponent == pytest.approx(law.exponent)
 
@@ -144,7 +144,7 @@ def test_the_nearest_law_has_the_smallest_squared_error(rejected):
 
 
 def test_the_exponent_of_the_published_vector():
-    """Of its first rank and of all: what the page on costs from elsewhere says."""
+    """Acceptance of its first rank and of all: what the page on costs from elsewhere says."""
     first, total = DEMO_ACCEPTANCE[0], DEMO_ACCEPTANCE.sum()
     exponent = np.log((1 - first) / (1 - total)) / np.log(len(DEMO_ACCEPTANCE))
     assert (round(first, 3), round(total, 3), round(exponent, 3)) == (0.634, 0.927, 0.463)

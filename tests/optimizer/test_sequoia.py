@@ -95,13 +95,13 @@ def test_published_vector_gives_the_reference_values(layers):
 
 
 def test_four_nodes_by_hand():
-    """Of chain 1+.6+.36+.216, of 1+.6+.3+.36 and of 1+.6+.3+.1 the second is the best."""
+    """The second of chain 1+.6+.36+.216, 1+.6+.3+.36 and 1+.6+.3+.1 is the best."""
     assert frontier([0.6, 0.3, 0.1], 4, 3)[4].tolist() == pytest.approx([-np.inf, 2.0, 2.26, 2.26])
     assert best_tree([0.6, 0.3, 0.1], 4).parents.tolist() == [-1, 0, 0, 1]
 
 
 def test_a_useless_first_child_is_still_needed_by_a_useful_second():
-    """Of [0, .9], three nodes: root with two children 1 + 0 + .9; any chain scores 1."""
+    """Three nodes of [0, .9]: root with two children 1 + 0 + .9; any chain scores 1."""
     assert best_tree([0.0, 0.9], 3).parents.tolist() == [-1, 0, 0]
     assert frontier([0.0, 0.9], 3, 2)[3].tolist() == [-np.inf, 1.9, 1.9]
 

@@ -24,7 +24,7 @@ class Grown:
     """One step's tree."""
 
     paths: list[Path] = field(default_factory=lambda: [()])
-    """By node number."""
+    """Paths by node number."""
     passes: list[list[Path]] = field(default_factory=list)
     """Nodes expanded by each draft pass."""
 

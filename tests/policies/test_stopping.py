@@ -130,7 +130,7 @@ def plan_of(**more) -> Plan:
 
 
 def test_a_plan_that_says_that_its_confidence_stays_is_still_read():
-    """As plans of earlier versions do."""
+    """Plans of earlier versions do so."""
     assert plan_of(adaptive=False) == plan_of()
     assert "adaptive" not in plan_of(adaptive=False).to_json()
 

@@ -1,4 +1,4 @@
-"""What other programs take of the machine is seen, and disturbed pieces are taken again."""
+"""Other programs' share of the machine is seen, and disturbed pieces are taken again."""
 
 from __future__ import annotations
 

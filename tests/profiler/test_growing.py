@@ -1,4 +1,4 @@
-"""What is timed of trees that grow: which clock ticks end up where."""
+"""The times of trees that grow: which clock ticks end up where."""
 
 from __future__ import annotations
 

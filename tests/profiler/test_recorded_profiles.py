@@ -76,7 +76,7 @@ def test_fixed_trees_agree_with_their_traces(profile, parents):
 
 
 def test_features_and_drawn_values_are_the_drafts(profile):
-    """At the root of every tree, where the draft's distribution follows from the last token."""
+    """The root of every tree, where the draft's distribution follows from the last token."""
     draft = table(3, size=V)
     replay = profile.replays[0]
     arrays = profile.replayed(replay)

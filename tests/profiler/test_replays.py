@@ -71,7 +71,7 @@ def distance(one: dict, other: dict) -> float:
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("name", RECORDED)
 def test_children_and_acceptance_have_the_law_of_decoding(name, flavour):
-    """For nodes of one child, of two and of three, from the same drawing."""
+    """Nodes of one child, of two and of three, from the same drawing."""
     size = 4 if VERIFIERS[name].distinct else 3
     p, q = rows(size, flavour)
     for most in range(1, 4):

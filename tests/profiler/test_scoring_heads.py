@@ -80,7 +80,7 @@ def chains_of_texts():
 
 
 def test_scores_are_those_of_the_head_on_and_off_the_text(profile):
-    """At temperature 0, where drafted tokens are no matter of chance."""
+    """Temperature is 0, where drafted tokens are no matter of chance."""
     arrays = profile.replayed(profile.replays[0])
     tree, compared = 0, {True: 0, False: 0}
     for chains in chains_of_texts():
@@ -141,7 +141,7 @@ def test_a_draft_that_shows_no_hidden_states_is_refused():
 
 
 def test_another_head_starts_another_measurement(tmp_path):
-    """What was measured with one head is not continued with another."""
+    """A measurement with one head is not continued with another."""
     pair, lines = Pair(*agreeing_pair()), []
     few = replace(SETTINGS, samplings=(GREEDY,), max_nodes=3, num_tokens=4, num_replayed=2)
     for sha256 in ("a" * 64, "a" * 64, "b" * 64):

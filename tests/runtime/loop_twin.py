@@ -42,7 +42,7 @@ class TwinLoop:
         self._planned_ms = np.array([setting.step_ms for setting in settings])
         further = 1 - self._planned_ms.min() / self._planned_ms
         self._rows = np.column_stack([np.ones(number), further, np.eye(number)])
-        """Of each setting, what f, g and every r count for in its step's time."""
+        """A setting's row: what f, g and every r count for in its step's time."""
         self._mean = np.zeros(number + 2)
         self._spread, self._surprised, self._drift = (
             _covariance(each, number) for each in (FIRST, SURPRISED, DRIFT)
@@ -149,14 +149,14 @@ class TwinLoop:
         spread += self._shares * float(row[:2] @ moved[:2]) ** 2
 
     def _gain(self, which: int) -> tuple[np.ndarray, float, float]:
-        """What all that is followed shares with a step's time (a covariance), and the variance of
+        """The covariance of all that is followed with a step's time, and the variance of
         that time, without the step's own scatter and with it."""
         column = self._spread @ self._rows[which]
         known = float(self._rows[which] @ column)
         return column, known, known + self._scatter[which]
 
     def _follow_chance(self, which: int, num_tokens: int) -> None:
-        """What c is known by weighs as much as so many accepted tokens; it is forgotten, and soon
+        """The evidence for c weighs as much as so many accepted tokens; it is forgotten, and soon
         known anew, also while nothing is drafted."""
         self._weight = (1 - 1 / MEMORY) * self._weight
         if not self._settings[which].speculates:

@@ -90,7 +90,7 @@ def test_every_family_reads_for_many_texts_as_for_each(family, implementation):
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 @pytest.mark.parametrize("family", FUSED_FAMILIES)
 def test_fused_passes_do_too(family, num_threads, most_rows, monkeypatch):
-    """In parts, and in one call, in which threads share the heads of all texts."""
+    """Passes in parts, and in one call, in which threads share the heads of all texts."""
     monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
     monkeypatch.setattr(WholePass, "most_rows", most_rows)
     monkeypatch.setattr(WholePass, "team", team_of(num_threads))

@@ -40,12 +40,12 @@ TREES = {
 }
 
 FEW = ("chain of 1", "two children", "a leaf beside a branch")
-"""For verifiers whose children may repeat: with replacement there are many more ways to go."""
+"""Trees for verifiers whose children may repeat: there are many more ways to go then."""
 
 NUM_SEQUENCES = 5_000
 """Texts of the statistical tests: as many as show the bias of a broken verifier."""
 MANY_SEQUENCES = int(os.environ.get("ESPALIER_SEQUENCES", "20000"))
-"""With `make soak`, which takes as many as it is told to."""
+"""Texts with `make soak`, which takes as many as it is told to."""
 LEVEL = 1e-5
 """Chance that a lossless loop fails the statistical test of one verifier."""
 

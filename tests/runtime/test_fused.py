@@ -178,7 +178,7 @@ def test_weights_are_kept_as_they_are_where_16_bits_do_not_hold_them():
 
 
 def assert_computed_by_fused(model: PreTrainedModel) -> None:
-    """In its own dtype, beside transformers' modules, in 64 bits where its dtype has 32."""
+    """Its own dtype, beside transformers' modules, in 64 bits where its dtype has 32."""
     exact, rounding, asked = model, 0.03, [logits_and_hidden]  # 8 bits, over four rounded layers
     if model.dtype == torch.float32:
         exact, rounding = copy.deepcopy(model).double(), 4e-6  # 32 units of the last of 23 bits
@@ -270,7 +270,7 @@ def test_documents_say_that_passes_were_fused():
 
 @pytest.mark.parametrize("slow_from", [1, 3, 40, fused_passes.MOST_ROWS + 1])
 def test_passes_are_made_in_one_call_as_long_as_that_is_faster(slow_from, monkeypatch):
-    """By a clock that says that it is up to some number of rows."""
+    """The clock says here that it is up to some number of rows."""
     model = FusedModel(small_model("llama"))
     whole = model._whole
 

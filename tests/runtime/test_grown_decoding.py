@@ -22,7 +22,7 @@ from tests.runtime.small_models import small_model
 CPU = torch.device("cpu")
 PROMPT = [11, 42, 7, 3, 19]
 SURE = 0.06
-"""As models of random weights go: their largest entries lie between .05 and .2."""
+"""Sure, as models of random weights go: their largest entries lie between .05 and .2."""
 CHAINS = chains(6)
 del CHAINS["stop by head"]
 WAYS = trees(12, 3) | CHAINS

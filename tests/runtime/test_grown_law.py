@@ -190,7 +190,7 @@ def test_sequences_follow_the_targets_law(name):
 
 @pytest.mark.parametrize("name", ["drops unlikely tokens", "re-ranked, greedy"])
 def test_the_statistical_check_sees_what_is_biased(name):
-    """With a power above 99.9 % at this number of texts."""
+    """The power is above 99.9 % at this number of texts."""
     verifier, policy = broken()[name]
     assert power(verifier, policy, SEQUENCES) > 0.999
     assert chi_square(verifier, policy(), SEQUENCES, num_tokens=3, seed=0) < LEVEL

@@ -87,7 +87,7 @@ def test_labels_of_another_processing_are_seen(sampling):
 
 
 def test_a_label_is_the_chance_that_a_decoding_step_accepts_the_token():
-    """By enumerating all that one step of one drafted token can do, behind every place."""
+    """Labels by enumerating all that one step of one drafted token can do, behind every place."""
     sampling = Sampling(temperature=0.8, top_k=4, top_p=0.97)
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
     prompts, responses = [[1, 0], [2]], [[3, 1, 4, 0], [2, 2, 0, 1, 3]]

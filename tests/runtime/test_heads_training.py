@@ -75,7 +75,7 @@ def test_the_loss_is_the_weighted_sum_over_tokens():
 
 @pytest.mark.parametrize("weight", [1.0, 3.0, 6.0, 12.0])
 def test_undoing_the_weight_gives_back_the_acceptance(weight):
-    """At the score that minimises the loss of one label, found on a grid."""
+    """The score that minimises the loss of one label, found on a grid."""
     label, grid = 0.7, torch.linspace(0.0005, 0.9995, 9991, dtype=torch.float64)
     losses = torch.stack(
         [

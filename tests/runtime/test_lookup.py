@@ -284,7 +284,7 @@ def test_the_statistical_check_sees_what_is_biased():
 
 
 def test_a_confident_chain_drafts_where_the_text_repeats_itself_and_nothing_elsewhere():
-    """What is drafted behind a text that has said it before, and behind a token that is new."""
+    """Drafts behind a text that has said it before, and behind a token that is new."""
     target = table(9, seed=0)
     session = Session(
         target, LookupModel(target), verifier=VERIFIERS["topk"], sampling=SAMPLING,

@@ -119,7 +119,7 @@ def test_nothing_is_drafted_beyond_the_last_position(shorter):
 
 @pytest.mark.parametrize("num_tokens", [3, 4, 6])
 def test_rewinding_and_stepping_again_gives_the_logits_of_a_fresh_start(num_tokens):
-    """What follows a rewind is decoded as from a fresh session over the same tokens."""
+    """A text behind a rewind is decoded as from a fresh session over the same tokens."""
     target, draft = pair(draft_seed=0)
     state = session(target, draft, temperature=0.0)
     state.prefill([1, 2, 3])

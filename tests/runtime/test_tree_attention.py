@@ -54,8 +54,8 @@ def test_a_tree_of_24_nodes_equals_24_texts(family):
 
 @pytest.mark.parametrize("family", GROUPED)
 def test_passes_over_some_nodes_of_each_depth_equal_their_texts(family):
-    """As a draft model reads a tree: only nodes that are expanded have rows, in the order of their
-    passes, and nodes of different depths may share a pass; 40 rows need two words of bits."""
+    """Rows as a draft model reads a tree: only nodes that are expanded have some, in the order of
+    their passes, and nodes of different depths may share a pass; 40 rows need two words of bits."""
     model = HuggingFaceModel(small_model(family, attention="tree"))
     plain = HuggingFaceModel(small_model(family))
     rng = np.random.default_rng(7)
@@ -183,7 +183,7 @@ def test_auto_says_in_one_line_why_not_the_kernel(monkeypatch, caplog, family):
 
 @pytest.mark.parametrize("wanted", ["tree", "sdpa"])
 def test_capped_scores_are_refused_in_one_line(wanted):
-    """By us, or by transformers, whose later versions have no sdpa for this family."""
+    """We refuse, or transformers, whose later versions have no sdpa for this family."""
     words = "got attention scores that are capped|attention: got 'sdpa', which transformers has not"
     with pytest.raises(PlannerError, match=words) as caught:
         with_attention(copy.deepcopy(small_model("gemma2", attention="eager")), wanted)
@@ -200,7 +200,7 @@ def test_what_a_layer_asks_beyond_scaled_scores_is_refused(argument):
 
 @pytest.mark.parametrize("family", GROUPED)
 def test_texts_that_transformers_continues_by_itself_are_those_of_sdpa(family):
-    """As when acceptance is measured: two prompts at once, in transformers' own cache."""
+    """Passes as when acceptance is measured: two prompts at once, in transformers' own cache."""
     prompts, following = torch.tensor([[3, 1, 4, 1], [2, 7, 1, 8]]), torch.tensor([[5], [2]])
     logits = []
     for wanted in ("tree", "sdpa"):

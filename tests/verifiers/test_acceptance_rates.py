@@ -21,7 +21,7 @@ EPS = np.finfo(float).eps
 
 @pytest.mark.parametrize("num_children", [1, 2, 3, 4, 5])
 def test_rrsw_is_the_enumeration_of_every_draw(num_children):
-    """Of 17 tokens the last rank is sorted, of 5 it is followed."""
+    """The last rank of 17 tokens is sorted, of 5 it is followed."""
     assert 5 < LEAST_SORTED <= 17
     for p, q in [*pairs(), *(pairs(17)[:4] if num_children <= 3 else [])]:
         rates = acceptance_rates(p, q, "rrsw", num_children)
@@ -112,7 +112,7 @@ def test_acceptance_laws(verifier):
 @pytest.mark.parametrize("verifier", VERIFIERS)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_no_verifier_beats_the_optimum_of_its_law(verifier, kind):
-    """What is sampled has noise: five standard errors of the total are allowed for."""
+    """Samples have noise: five standard errors of the total are allowed for."""
     rng = np.random.default_rng(0)
     for vocabulary in (2, 3, 7, 30):
         most = min(most_children(verifier, vocabulary) or 5, 5)

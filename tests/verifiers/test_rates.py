@@ -1,4 +1,4 @@
-"""What a verifier accepts at one node by enumeration is what the optimizer computes for it."""
+"""A verifier's acceptance at one node by enumeration is what the optimizer computes for it."""
 
 from __future__ import annotations
 

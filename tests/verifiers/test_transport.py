@@ -20,7 +20,7 @@ TWINS = {
     "hub": one_node.hub_pairs,
 }
 MOST_TOKENS = {1: 30, 2: 30, 3: 14, 4: 8, 5: 6}
-"""By number of children: what keeps a programme within some 20 ms."""
+"""The vocabulary by number of children that keeps a programme within some 20 ms."""
 
 
 def served(sizes, laws=tuple(LAWS)):

@@ -202,7 +202,7 @@ def worked_example() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_lookahead_accepts_in_the_worked_example():
-    """By hand: only token 0 can be rejected, with mass e = .4, all of which the others lack
+    """A case by hand: only token 0 can be rejected, with mass e = .4, all of which the others lack
     (u = .3, .1), and its pairs have A = .5 / (1 - .5) = 1.  give = 1 and take = (1, .5) hand all of
     it over, Z K = 1 (.3 + .1); eight sweeps from K = 1 come within a few hundredths of that."""
     ranks = law(lambda rng: accepted_rank("lookahead", *worked_example(), 2, rng))

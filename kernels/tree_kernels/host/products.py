@@ -23,7 +23,7 @@ LANES, LINE = 8, 16
 AT_ONCE = 4
 """Rows of a weight."""
 MOST_ROWS = 4 if get_host_cpu_features().get("avx512vl") else 3
-"""Of x, that meet them: sums of so many by four, and what is multiplied, have a vector register
+"""Rows of x that meet them: sums of so many by four, and what is multiplied, have a vector register
 each, of 32 with AVX-512, else of 16."""
 MOST_ADDED = 768
 """Floats of a row that are added up at a time: so many of eight rows of x, and of two times four
@@ -32,7 +32,7 @@ of a weight, stay in the first cache."""
 FLOAT32, FLOAT16, BFLOAT16 = range(3)
 """How a weight is written; `BFLOAT16` is the first half of `FLOAT32`."""
 BYTES = 4, 2, 2
-"""Of an entry."""
+"""An entry's size in each of these."""
 
 _INT, _INT32, _FLOAT, _POINTER = ir.IntType(64), ir.IntType(32), ir.FloatType(), ir.PointerType()
 _VECTOR, _SUMS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_FLOAT, AT_ONCE)
@@ -199,7 +199,7 @@ def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray)
     """`multiply`, where i is a multiple of `LINE` and o one of `AT_ONCE`, with the weight that an
     address leads to."""
     width, height = x.shape[1], out.shape[1]
-    size = 4 if written_as == FLOAT32 else 2
+    size = BYTES[written_as]
     if len(x) == 0:
         return
     out[:] = 0

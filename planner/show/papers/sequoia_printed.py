@@ -19,7 +19,7 @@ class Printed:
     depth: int
     """Levels below the root: printed depths count it."""
     tokens: float
-    """Per step."""
+    """Emitted a step."""
     speedup: float
 
     @property

@@ -26,7 +26,7 @@ ACROSS = 4
 FEW = 4
 """Ticks of a scale, about."""
 SIZE = 7.5
-"""Of the words in a panel, in points."""
+"""The size of the words in a panel, in points."""
 Placed = tuple[Spot, RowNumber]
 
 

@@ -35,7 +35,7 @@ THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 LONGEST = 20
 FIXED = "fixed lengths"
 SCORES = ("confidence", "entropy", "probability")
-"""Of those that need no head."""
+"""Scores that need no head."""
 
 
 @dataclass(frozen=True)

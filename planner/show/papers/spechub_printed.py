@@ -8,7 +8,7 @@ METHODS = {"RRS": "rrs", "RRSw": "rrsw", "SpecHub": "spechub"}
 """The paper's names, in the order of its columns -> ours."""
 
 Printed = dict[float, np.ndarray]
-"""By temperature: float64 [datasets, trees, methods]."""
+"""Printed numbers by temperature: float64 [datasets, trees, methods]."""
 
 SECOND_68M = {
     0.3: (0.0426, 0.1114, 0.1184), 0.6: (0.0740, 0.1089, 0.1379), 1.0: (0.1021, 0.1140, 0.1660),

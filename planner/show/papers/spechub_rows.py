@@ -17,9 +17,9 @@ from .toy_pairs import PRINTED, TOYS, Guarantee, over_rrs, over_transport, table
 PAPER = "SpecHub (Sun et al., 2024)"
 _EXACT = 1e-9
 _LEVELS = (1, 2, 3, 4)
-"""Of the full binary trees of 3, 7, 15 and 31 nodes, below the root."""
+"""Levels of the full binary trees, of 3, 7, 15 and 31 nodes below the root."""
 _SIZES = (4, 8, 16, 32)
-"""Of the best binary trees."""
+"""Nodes of the best binary trees."""
 
 
 def _table_4(ground: Ground) -> RowResult:

@@ -111,7 +111,7 @@ class Guarantee:
     """A theorem that says on which pairs SpecHub accepts at least as much as another method."""
 
     share: float
-    """Of all pairs, those that meet its condition."""
+    """The part of all pairs that meets its condition."""
     least: float
     """The least that SpecHub accepts more on these."""
 
