@@ -58,7 +58,7 @@ class TreeCache(Cache):
         """Write one layer's new rows, [1, heads, n, head size]; returns all its rows so far."""
         end = self.length + key_states.shape[-2]
         shape = key_states.shape[1::2] + value_states.shape[1::2]
-        if self._store is None:
+        if not self._shape:
             self._shape = shape
         if shape != self._shape:
             raise PlannerError(
@@ -80,8 +80,7 @@ class TreeCache(Cache):
         if self._store is None:
             heads, head_size = shape
             rows = max(self._capacity, end)
-            # Zeros, not empty: masked rows are multiplied by 0, and 0 * NaN is NaN.
-            self._store = like.new_zeros((2 * self._num_layers, 1, heads, rows, head_size))
+            self._store = self._made(like, (2 * self._num_layers, 1, heads, rows, head_size))
         elif end > self._store.shape[-2]:
             self._store = self._grown(self._store, end)
         return self._store
@@ -129,10 +128,14 @@ class TreeCache(Cache):
     def is_dummy(self) -> list[bool]:
         return [False]
 
+    def _made(self, like: Tensor, shape: Sequence[int]) -> Tensor:
+        """A store with room for `shape[3]` rows at least.  Zeros, not empty: masked rows are
+        multiplied by 0, and 0 * NaN is NaN."""
+        return like.new_zeros(shape)
+
     def _grown(self, store: Tensor, end: int) -> Tensor:
-        shape = list(store.shape)
-        shape[3] = max(2 * shape[3], end)
-        grown = store.new_zeros(shape)
+        layers, texts, heads, rows, head_size = store.shape
+        grown = self._made(store, (layers, texts, heads, max(2 * rows, end), head_size))
         grown[:, :, :, : self.length] = store[:, :, :, : self.length]
         return grown
 

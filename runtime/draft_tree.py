@@ -131,6 +131,15 @@ class DraftTree:
         draft_pass, row, *_ = self._rows[node]
         return self._draft_probs[draft_pass][row]
 
+    def all_draft_probs(self) -> tuple[Tensor | None, np.ndarray]:
+        """float [m, V]: the distributions of all expanded nodes, None where no node is; and int32
+        [num_nodes]: each node's row, 0 for the others'."""
+        firsts = np.cumsum([0, *map(len, self._draft_probs)])
+        rows = np.zeros(self.num_nodes, np.int32)
+        for node, (draft_pass, row, *_) in self._rows.items():
+            rows[node] = firsts[draft_pass] + row
+        return (torch.cat(self._draft_probs) if self._draft_probs else None), rows
+
     def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
         """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
         return self._room.to_device(self._room.ancestors[np.array(nodes)[:, None], among])

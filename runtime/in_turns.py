@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -37,14 +38,20 @@ def one_by_one(
         list(each.writer(_few(wanted[0])).steps())
     for index, text in enumerate(wanted):
         for which in range(len(decoders))[:: 1 if index % 2 == 0 else -1]:
-            writer = decoders[which].writer(text)
-            for _ in writer.steps():
-                if see is not None and which == 0:
-                    see(index, writer)
-            runs[which].append(writer.run)
+            seen = None if see is None or which > 0 else partial(see, index)
+            runs[which].append(_written(decoders[which], text, seen))
         if progress is not None:
             progress(index + 1, len(wanted))
     return runs
+
+
+def _written(decoder: Decoder, text: Wanted, see: Callable[[Writer], None] | None) -> Run:
+    """The run of one text, of which nothing but that is left."""
+    writer = decoder.writer(text)
+    for _ in writer.steps():
+        if see is not None:
+            see(writer)
+    return writer.run
 
 
 def by_batches(

@@ -70,6 +70,14 @@ class HiddenModel(LanguageModel, Protocol):
         were computed from: float [num_logits, V] and float [num_logits, hidden_size]."""
 
 
+@runtime_checkable
+class PreparedModel(LanguageModel, Protocol):
+    """A language model whose first pass of a size takes longer, unless it is made ready for."""
+
+    def prepare(self, cache: RowCache, most_rows: int) -> None:
+        """Make ready for passes over up to `most_rows` rows of the text in `cache`."""
+
+
 class PassInput(NamedTuple):
     """A pass that one text asks of a model: the arguments of `LanguageModel.forward`, and whether
     last hidden states are wanted, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -15,6 +15,7 @@ from tree_kernels import available
 
 from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
 from .fused import fused
+from .graphed import graphed
 from .language_model import LanguageModel
 from .models import HuggingFaceModel
 
@@ -95,7 +96,12 @@ def _served(model: PreTrainedModel, implementation: str, name: str | None) -> Hu
                 f"attention: got {implementation!r}, which transformers has not for a "
                 f"{model.config.model_type} model; choose another ({reason})"
             ) from None
-    return fused(model, name=name)
+    return _quickest(model, name)
+
+
+def _quickest(model: PreTrainedModel, name: str | None) -> HuggingFaceModel:
+    """The fastest adapter around a model, on the device that it is on."""
+    return graphed(model, name=name) if model.device.type == "cuda" else fused(model, name=name)
 
 
 def as_language_model(
@@ -106,7 +112,7 @@ def as_language_model(
     Raises PlannerError for anything else and for modules that cannot be served.
     """
     if isinstance(model, nn.Module) and hasattr(model, "config"):
-        return fused(model, name=name)
+        return _quickest(cast(PreTrainedModel, model), name)
     if isinstance(model, LanguageModel):
         return model
     raise PlannerError(

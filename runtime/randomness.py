@@ -33,7 +33,7 @@ class TorchSource:
     """
 
     generator: torch.Generator
-    _uniforms: list[float] = field(default_factory=list, repr=False)
+    _coins: list[float] = field(default_factory=list, repr=False)
 
     def categorical(self, probs: Tensor) -> Tensor:
         """Tokens drawn by inversion of the cumulative sum."""
@@ -42,13 +42,13 @@ class TorchSource:
     def with_replacement(self, probs: Tensor, k: int) -> Tensor:
         """Tokens drawn by inversion of the cumulative sum."""
         cumulative = probs.cumsum(-1, dtype=torch.float64)
-        height = self._uniform((*probs.shape[:-1], k), probs.device).mul_(BELOW_ONE)
+        height = self.uniforms((*probs.shape[:-1], k), probs.device).mul_(BELOW_ONE)
         return torch.searchsorted(cumulative, height.mul_(cumulative[..., -1:]), right=True)
 
     def without_replacement(self, probs: Tensor, k: int) -> Tensor:
         """Different tokens: by inversion on a CPU, elsewhere by a race."""
         if probs.device.type == "cpu":
-            drawn = by_inversion(probs, self._uniform((len(probs), k), probs.device))
+            drawn = by_inversion(probs, self.uniforms((len(probs), k), probs.device))
             if drawn.numel() and int(drawn.min()) < 0:
                 raise PlannerError(
                     "draft: got probabilities that are no numbers, expected finite ones: its "
@@ -57,16 +57,16 @@ class TorchSource:
             return drawn
         if k == 1:
             return self.with_replacement(probs, 1)
-        return by_race(probs, self._uniform(probs.shape, probs.device), k)
+        return by_race(probs, self.uniforms(probs.shape, probs.device), k)
 
     def accept(self, share: float, total: float) -> bool:
-        if not self._uniforms:
+        if not self._coins:
             device = self.generator.device
-            self._uniforms = self._uniform((BLOCK,), device).tolist()
-        return self._uniforms.pop() * total < share
+            self._coins = self.uniforms((BLOCK,), device).tolist()
+        return self._coins.pop() * total < share
 
-    def _uniform(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
-        """float64 in [0, 1)."""
+    def uniforms(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
+        """float64 in [0, 1), as many as `shape` says."""
         return torch.rand(shape, dtype=torch.float64, device=device, generator=self.generator)
 
 

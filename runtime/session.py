@@ -19,10 +19,11 @@ from planner.verifiers import Verifier, verifier_at
 from .candidates import Seen, shown
 from .draft_tree import DraftTree, Room
 from .held_tokens import held_at_nodes
-from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput
+from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, PreparedModel
 from .passes import Asking, alone
 from .randomness import Source
 from .token_distribution import distribution
+from .walks import walked
 
 Score = Callable[[Tensor], Tensor]
 """Last hidden states of the draft, float [w, H], to P(the token there is accepted), float [w]."""
@@ -110,6 +111,13 @@ class Session:
         `GREEDY_VERIFIER`, whatever is asked for."""
         self._verifier = verifier_at(verifier, self._sampling)
 
+    def prepare(self, most_nodes: int) -> None:
+        """Let models that make ready for passes do so, for trees of up to so many nodes."""
+        for model, cache in ((self.draft, self._draft_cache), (self.target, self._target_cache)):
+            if isinstance(model, PreparedModel):
+                assert cache is not None
+                model.prepare(cache, most_nodes)
+
     def prefill(self, ids: Sequence[int]) -> float:
         """Start over with the text `ids` and read all of it but its last token, the first root.
 
@@ -179,7 +187,7 @@ class Session:
             answer.logits, self._sampling, tree, range(tree.num_nodes)
         )
         verified = self.now()
-        path, ranks, tokens = self._verifier.walk(tree, target_probs, self.rng)
+        path, ranks, tokens = walked(self._verifier, tree, target_probs, self.rng)
         logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
         self._keep(tree, path)
         self.tokens.extend(tokens)

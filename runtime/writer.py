@@ -51,6 +51,7 @@ class Writer:
 
     def steps(self) -> Iterator[list[int]]:
         """The new tokens of every step until the text ends."""
+        self.session.prepare(max(policy.num_nodes for _, policy in self._settings))
         while not self.ended:
             tokens = alone(self.going_on())
             if tokens:

@@ -8,7 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tree_kernels import accept_walk, ancestor_bits, keep_rows_, reference, tree_attention
+from tree_kernels import (
+    VerifiedTree,
+    accept_walk,
+    ancestor_bits,
+    keep_rows_,
+    reference,
+    tree_attention,
+    verified,
+    verify_walk,
+)
 from tree_kernels.reference import packed
 
 from .bench import Bench
@@ -35,6 +44,11 @@ def run(bench: Bench) -> None:
     bench.check_time()
     bench.attempt({"what": "draft pass, 5 of 70 rows"}, lambda: _draft_pass(bench))
     bench.attempt({"what": "bits, kept rows, walk"}, lambda: _small_kernels(bench))
+    bench.check_time()
+    walks = 3 if bench.dry else 100
+    for method in verified.METHODS:
+        row = {"what": f"{walks} walks, children {method}"}
+        bench.attempt(row, lambda method=method: _walks(bench, method, walks))
     bench.check_time()
     replays = 5 if bench.dry else 1000
     bench.attempt({"what": f"{replays} graph replays"}, lambda: _replays(bench, replays))
@@ -108,6 +122,34 @@ def _small_kernels(bench: Bench) -> Row:
     reference.keep_rows_(caches[1], prefix, rows, counts)
     same = [bits, caches, *zip(*walks, strict=True)]
     return {"right": all(torch.equal(*pair) for pair in same)}
+
+
+def _walks(bench: Bench, method: verified.Method, walks: int) -> Row:
+    """Trees of 24 nodes over 3,000 tokens in float64: the plain loop's paths, which are long where
+    the draft is close to the target."""
+    generator, equal, accepted = torch.Generator().manual_seed(0), 0, 0
+    for seed in range(walks):
+        logits = torch.randn(24, 3000, generator=generator, dtype=torch.float64)
+        other = logits + 0.3 * torch.randn(24, 3000, generator=generator, dtype=torch.float64)
+        p, q = (4 * logits).softmax(-1), (4 * other).softmax(-1)
+        parents = torch.from_numpy(random_parents(24, seed))
+        families = [(parents == node).nonzero()[:, 0] for node in range(24)]
+        tokens = torch.zeros(24, dtype=torch.int64)
+        for node, family in enumerate(families):
+            if len(family):
+                tokens[family] = q[node].multinomial(
+                    len(family), replacement=method != "distinct", generator=generator
+                )
+        starts = torch.tensor([0, *map(len, families)]).cumsum(0)
+        shape = (torch.arange(24).int(), starts.int(), torch.cat(families).int(), tokens)
+        tree = VerifiedTree(*(each.to(bench.device) for each in shape))
+        coins = torch.rand(24, generator=generator, dtype=torch.float64).to(bench.device)
+        given = p.to(bench.device), q.to(bench.device), tree, coins, method
+        got, expected = verify_walk(*given).tolist(), verified.verify_walk(*given).tolist()
+        end = 1 + next(place for place, node in enumerate(expected[0]) if node < 0)
+        equal += [each[:end] for each in got] == [each[:end] for each in expected]
+        accepted += end - 1
+    return {"equal": equal, "accepted": accepted, "right": equal == walks}
 
 
 def _replays(bench: Bench, replays: int) -> Row:

@@ -1,6 +1,15 @@
 """Attention of token trees, and the drawing of their nodes: tensors in, tensors out."""
 
 # `dispatch` loads the module `tree_attention` first: its name in this package is then the function.
-from .dispatch import accept_walk, ancestor_bits, available, keep_rows_, tree_attention
+from .dispatch import accept_walk, ancestor_bits, available, keep_rows_, tree_attention, verify_walk
+from .verified import VerifiedTree
 
-__all__ = ["accept_walk", "ancestor_bits", "available", "keep_rows_", "tree_attention"]
+__all__ = [
+    "VerifiedTree",
+    "accept_walk",
+    "ancestor_bits",
+    "available",
+    "keep_rows_",
+    "tree_attention",
+    "verify_walk",
+]

@@ -6,10 +6,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from . import launches, reference
+from . import launches, reference, verified
 from . import tree_attention as split_attention
 from .backend import available, unavailable
 from .launches import TreeBlocks
+from .verified import Method, VerifiedTree
 
 Backend = Literal["auto", "triton", "reference"]
 
@@ -79,6 +80,20 @@ def accept_walk(
     """`reference.accept_walk`, on the device of its tensors."""
     serve = launches if _by_triton(backend, unavailable(parents.device)) else reference
     return serve.accept_walk(parents, tokens, sampled, tree_sizes=tree_sizes)
+
+
+def verify_walk(
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    tree: VerifiedTree,
+    uniforms: Tensor,
+    method: Method,
+    *,
+    backend: Backend = "auto",
+) -> Tensor:
+    """`verified.verify_walk`, on the device of its tensors."""
+    serve = launches if _by_triton(backend, unavailable(target_probs.device)) else verified
+    return serve.verify_walk(target_probs, draft_probs, tree, uniforms, method)
 
 
 def _by_triton(backend: Backend, obstacle: str | None) -> bool:

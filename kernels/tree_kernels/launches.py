@@ -11,11 +11,14 @@ from .attention_call import AttentionShape
 from .backend import on
 from .configs import Config
 from .reference import check_keep, check_parents, check_walk
+from .verified import METHODS, Method, VerifiedTree, check_verified
 
 CLIMBING = 2048
 """Words that one program of `climb` holds."""
 KEPT = 4096
 """Elements that one program of `keep` moves at once."""
+VERIFIED = 8192
+"""Tokens that the program of `descend` looks at at once."""
 
 
 def ancestor_bits(parents: Tensor, num_words: int | None = None) -> Tensor:
@@ -130,6 +133,25 @@ def accept_walk(
             rows, counts, next_tokens, num_nodes, BLOCK_NODES=power_of_two(num_nodes),
         )  # fmt: skip
     return rows, counts, next_tokens
+
+
+def verify_walk(
+    target_probs: Tensor, draft_probs: Tensor, tree: VerifiedTree, uniforms: Tensor, method: Method
+) -> Tensor:
+    """`reference.verify_walk` on a CUDA device, without waiting for it."""
+    from .verify_kernels import descend
+
+    check_verified(target_probs, draft_probs, tree, uniforms, method)
+    num_nodes, num_tokens = target_probs.shape
+    walked = torch.empty((2, num_nodes + 1), dtype=torch.int64, device=target_probs.device)
+    block = min(VERIFIED, power_of_two(num_tokens))
+    with on(target_probs.device):
+        descend[(1,)](
+            target_probs.contiguous(), draft_probs.contiguous(), *tree, uniforms,
+            torch.empty_like(uniforms), walked, num_nodes, num_tokens,
+            METHOD=METHODS.index(method), BLOCK=block, num_warps=max(1, min(16, block // 256)),
+        )  # fmt: skip
+    return walked
 
 
 def power_of_two(number: int) -> int:

@@ -18,6 +18,7 @@ from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
 from tree_kernels.launches import power_of_two
 from tree_kernels.step_kernels import climb, keep, list_blocks, walk
+from tree_kernels.verify_kernels import descend
 
 SHARED = {80: 166_912, 90: 232_448}
 """Most shared memory of one program, in bytes, by compute capability."""
@@ -25,12 +26,16 @@ SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 SCRATCH = ("partial", "partial_lse")
 LISTS = ("block_lists", "block_counts")
 LENGTHS = ("tree_sizes", "tree_rows")
-INTEGERS = ("prefix_lengths", "parents", "bits", "lists", "rows", "counts", *LISTS, *LENGTHS)
+VERIFIED = ("draft_rows", "starts", "children")
+INTEGERS = (
+    "prefix_lengths", "parents", "bits", "lists", "rows", "counts", *LISTS, *LENGTHS, *VERIFIED
+)  # fmt: skip
 TYPES = (
     {"factor": "fp32"}
     | dict.fromkeys(INTEGERS, "*i32")
-    | dict.fromkeys(("tokens", "sampled", "next_tokens"), "*i64")
-    | dict.fromkeys(SCRATCH, "*fp32")
+    | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked"), "*i64")
+    | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs"), "*fp32")
+    | dict.fromkeys(("uniforms", "shares"), "*fp64")
 )
 SMALL = {
     "climb": (climb, {"BLOCK_ROWS": 32, "BLOCK_WORDS": 2}),
@@ -40,6 +45,9 @@ SMALL = {
     ),
     "keep": (keep, {"HEAD_DIM": 128, "BLOCK_D": 128, "BLOCK_ROWS": 32}),
     "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
+    "descend, independent": (descend, {"METHOD": 0, "BLOCK": 1024}),
+    "descend, distinct": (descend, {"METHOD": 1, "BLOCK": 1024}),
+    "descend, sampled": (descend, {"METHOD": 2, "BLOCK": 1024}),
 }
 """Kernels with the constants of an ordinary launch."""
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9.]*)")

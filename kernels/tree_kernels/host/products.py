@@ -18,14 +18,16 @@ from numba import njit, types
 from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
 
-LANES, LINE = 8, 16
+LONG_VECTORS = bool(get_host_cpu_features().get("avx512f"))
+"""Has the processor 32 vector registers of 512 bits, not 16 of 256?"""
+LANES, LINE = 16 if LONG_VECTORS else 8, 16
 """Floats of 32 bits in a vector, and in what memory gives at once."""
 AT_ONCE = 4
 """Rows of a weight."""
-MOST_ROWS = 4 if get_host_cpu_features().get("avx512vl") else 3
-"""Rows of x that meet them: sums of so many by four, and what is multiplied, have a vector register
-each, of 32 with AVX-512, else of 16."""
-MOST_ADDED = 768
+MOST_ROWS = 6 if LONG_VECTORS else 3
+"""Rows of x that meet them: sums of so many by four, and what is multiplied, have a register
+each."""
+MOST_ADDED = 512
 """Floats of a row that are added up at a time: so many of eight rows of x, and of two times four
 of a weight, stay in the first cache."""
 
@@ -53,13 +55,13 @@ def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers
 
     def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         places = unpack_tuple(builder, arguments[2], 7)
-        which = builder.add(builder.mul(arguments[0], _INT(AT_ONCE)), arguments[1])
+        which = builder.add(builder.mul(arguments[0], _INT(MOST_ROWS + 1)), arguments[1])
         end = builder.append_basic_block("end")
         switch = builder.switch(which, end)
         for kind in (FLOAT32, FLOAT16, BFLOAT16):
             for rows in range(1, MOST_ROWS + 1):
                 block = builder.append_basic_block("rows")
-                switch.add_case(_INT(AT_ONCE * kind + rows), block)
+                switch.add_case(_INT((MOST_ROWS + 1) * kind + rows), block)
                 builder.position_at_end(block)
                 _write_products(builder, rows, kind, places)
                 builder.branch(end)
@@ -203,22 +205,25 @@ def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray)
     if len(x) == 0:
         return
     out[:] = 0
-    x_step, out_step = x.strides[0] // 4, out.strides[0] // 4
+    # Rows that lie a power of two apart would have the same few places in the first cache.
+    apart = np.empty((len(x), width + LINE), np.float32)
+    apart[:, :width] = x
+    x_step, out_step = apart.strides[0] // 4, out.strides[0] // 4
     num_parts = (width + MOST_ADDED - 1) // MOST_ADDED
     longest = (width // LINE + num_parts - 1) // num_parts * LINE
     num_blocks = (len(x) + MOST_ROWS - 1) // MOST_ROWS
     rows_at_once = (len(x) + num_blocks - 1) // num_blocks
     again = written_as != FLOAT32 and num_blocks > 1
     as_floats = np.empty((AT_ONCE, longest if again else 0), np.float32)
-    for start in range(0, width, longest):
-        added = min(longest, width - start)
-        for first in range(0, height, AT_ONCE):
+    for first in range(0, height, AT_ONCE):  # a weight is read in the order in which it lies
+        for start in range(0, width, longest):
+            added = min(longest, width - start)
             own, step, kind = weight + size * (width * first + start), width, written_as
             if again:
                 _write_four((own, width, written_as), as_floats, added)
                 own, step, kind = as_floats.ctypes.data, longest, FLOAT32
             for row in range(0, len(x), rows_at_once):
-                read = x.ctypes.data + 4 * (x_step * row + start)
+                read = apart.ctypes.data + 4 * (x_step * row + start)
                 written = out.ctypes.data + 4 * (out_step * row + first)
                 numbers = added, own, step, read, x_step, written, out_step
                 _multiply_fours(kind, min(rows_at_once, len(x) - row), numbers)

@@ -1,0 +1,215 @@
+"""A transformers model on a GPU whose passes over few rows are recorded graphs (`graphs`)."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from planner.documents.document import PlannerError
+
+from .attention import TREE
+from .cache import RowCache, TreeCache
+from .graphs import SIZES, TREE_ROWS, CudaRecorder, PassRecorder, PassSize, RecordedPass, size_for
+from .language_model import PassInput
+from .models import HuggingFaceModel
+from .probe import agree
+
+_log = logging.getLogger(__name__)
+
+LEAST_CAPACITY = 1024
+STEPS_OF_CAPACITY = 4
+"""Capacities between a power of two and the next one."""
+
+
+@dataclass
+class Store:
+    """The rows of one text, and the passes that were recorded for it."""
+
+    rows: Tensor
+    passes: dict[PassSize, RecordedPass] = field(default_factory=dict)
+
+    @property
+    def capacity(self) -> int:
+        return self.rows.shape[3]
+
+
+class Stores:
+    """The stores of one model's texts.  What is recorded stands for one place in memory, so a text
+    that is over leaves its store to the next: the largest is kept, or that with most records."""
+
+    def __init__(self) -> None:
+        self._free: Store | None = None
+        self.like: Tensor | None = None  # the last one made, if there is any
+
+    def take(self, like: Tensor, shape: Sequence[int]) -> Store:
+        """A store with room for shape[3] rows or more, of the dtype and device of `like`; rows that
+        its text did not write hold any numbers."""
+        layers, texts, heads, rows, head_size = shape
+        free, self._free = self._free, None
+        if free is not None and free.capacity >= rows:
+            return free
+        del free  # makes room
+        self.like = like.new_zeros((layers, texts, heads, capacity_for(rows), head_size))
+        return Store(self.like)
+
+    def give_back(self, store: Store) -> None:
+        """Let the next text have it."""
+        found = [each for each in (store, self._free) if each is not None]
+        self._free = max(found, key=lambda each: (each.capacity, len(each.passes)))
+
+
+class StoredCache(TreeCache):
+    """A `TreeCache` whose rows are in one of `Stores`, until it is gone."""
+
+    def __init__(self, stores: Stores, num_layers: int, capacity: int) -> None:
+        super().__init__(num_layers, capacity)
+        self._stores = stores
+        self._taken: Store | None = None
+        self._leaving: weakref.finalize | None = None
+
+    def taken(self, num_rows: int) -> Store | None:
+        """The store, with room for `num_rows` more rows; None before the model's first pass."""
+        like = self._stores.like
+        if like is None:
+            return None
+        self.with_room(num_rows, like, (like.shape[2], like.shape[4]))
+        return self._taken
+
+    def _made(self, like: Tensor, shape: Sequence[int]) -> Tensor:
+        taken = self._stores.take(like, shape)
+        if self._leaving is not None:
+            self._leaving()
+        self._leaving = weakref.finalize(self, self._stores.give_back, taken)
+        self._leaving.atexit = False
+        self._taken = taken
+        return taken.rows
+
+
+class GraphedModel(HuggingFaceModel):
+    """A `HuggingFaceModel` that records its passes over few rows and launches each in one call;
+    made by `graphed`.
+
+    recorder  records them; None: as CUDA graphs
+
+    Passes of transformers are left: a model's first, prompts, those over more than `SIZES` or
+    `TREE_ROWS` have rows for, and those that several texts share.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        name: str | None = None,
+        recorder: PassRecorder | None = None,
+    ) -> None:
+        self._stores = Stores()
+        self._recorder = recorder or CudaRecorder(model.device)
+        every = torch.ones((SIZES[-1], SIZES[-1]), dtype=torch.bool, device=model.device)
+        self._causal = every.tril_()
+        super().__init__(model, name=name)
+        self.attention = f"{self.attention}, graphs"
+
+    def new_cache(self, capacity: int) -> StoredCache:
+        return StoredCache(self._stores, self._num_layers, capacity + SIZES[-1])
+
+    @torch.inference_mode()
+    def prepare(self, cache: RowCache, most_rows: int) -> None:
+        """Record passes over up to `most_rows` rows now, so that no step waits for it later."""
+        assert isinstance(cache, StoredCache)
+        last = size_for(most_rows, SIZES) or SIZES[-1]
+        tree_rows = size_for(most_rows, TREE_ROWS) or TREE_ROWS[-1]
+        for num_rows in SIZES[: SIZES.index(last) + 1]:
+            self._recorded(cache, PassSize(num_rows, tree_rows))
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> Tensor:
+        read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
+        if read is not None:
+            return read[0]
+        return super().forward(tokens, positions, cache, visible, num_logits=num_logits)
+
+    def forward_with_hidden(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
+        if read is not None:
+            return read
+        return super().forward_with_hidden(tokens, positions, cache, visible, num_logits=num_logits)
+
+    @torch.inference_mode()
+    def _replayed(self, asked: PassInput) -> tuple[Tensor, Tensor] | None:
+        """Logits and hidden states of the rows wanted, if such a pass is recorded."""
+        cache, num_rows, wanted = asked.cache, len(asked.tokens), asked.num_wanted
+        visible = self._causal[:num_rows, :num_rows] if asked.visible is None else asked.visible
+        rows, tree_rows = size_for(num_rows, SIZES), size_for(visible.shape[1], TREE_ROWS)
+        if not wanted or rows is None or tree_rows is None:
+            return None
+        assert isinstance(cache, StoredCache)
+        recorded = self._recorded(cache, PassSize(rows, tree_rows))
+        if recorded is None:
+            return None
+        logits, hidden = recorded.read(asked._replace(visible=visible))
+        cache.append(num_rows)
+        return logits[num_rows - wanted :], hidden[num_rows - wanted :]
+
+    def _recorded(self, cache: StoredCache, size: PassSize) -> RecordedPass | None:
+        """The pass of that size into the cache's store, recorded now if it is not yet."""
+        store = cache.taken(size.rows)
+        if store is None:
+            return None
+        if size not in store.passes:
+            store.passes[size] = RecordedPass(
+                self.module, store.rows, size, cache.length, self._recorder
+            )
+        return store.passes[size]
+
+
+def graphed(
+    model: PreTrainedModel, *, name: str | None = None, recorder: PassRecorder | None = None
+) -> HuggingFaceModel:
+    """The adapter around `model`, whose passes are recorded where that can be done.
+
+    The logits of recorded passes and of transformers' are compared once (`agree`).
+    """
+    plain = HuggingFaceModel(model, name=name)
+    if model.config.get_text_config(decoder=True)._attn_implementation != TREE:
+        return plain
+    try:
+        quick = GraphedModel(model, name=name, recorder=recorder)
+        if agree(quick, plain):
+            return quick
+        reason = "recorded ones gave other logits"
+    except PlannerError as error:
+        reason = str(error)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:160]
+    _log.warning("%s: passes of transformers, as %s", plain.name, reason)
+    return plain
+
+
+def capacity_for(rows: int) -> int:
+    """Rows of a store with room for so many: few sizes serve all texts, and less than a quarter of
+    one lies idle."""
+    if rows <= LEAST_CAPACITY:
+        return LEAST_CAPACITY
+    step = (1 << (rows.bit_length() - 1)) // STEPS_OF_CAPACITY
+    return -(-rows // step) * step

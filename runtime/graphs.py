@@ -1,0 +1,152 @@
+"""A pass on a GPU, recorded once and then launched in one call.
+
+A pass of transformers is a thousand launches or more, which take the host longer than a GPU needs
+for a few rows.  A recorded pass reads its rows, and how much text is before them, from tensors that
+stay where they are: one record of each size serves every step of every text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from tree_kernels.reference import packed
+
+from .attention import TokenTree
+from .cache import TreeCache
+from .language_model import PassInput
+
+SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Rows of a recorded pass; one over fewer has others behind them, which nothing looks at."""
+TREE_ROWS = (7 * 32, 32 * 32)
+"""Rows of a tree that new ones can be told to see; up to the first, tree attention makes no lists
+of what is to be seen."""
+NUM_BEFORE = 2
+"""Passes made before one is recorded: they compile kernels, and choose them."""
+
+Outputs = tuple[Tensor, Tensor]
+"""Logits and hidden states."""
+Run = Callable[[], Outputs]
+
+
+class PassRecorder(Protocol):
+    """A way to make what a function does with tensors repeatable."""
+
+    def record(self, run: Run) -> tuple[Outputs, Callable[[], object]]:
+        """The tensors that `run` leaves its results in, and what does the same again: from what is
+        then in the tensors that `run` reads, into those very tensors."""
+
+
+class CudaRecorder:
+    """Records CUDA graphs of one device, whose memory they share: they run one after another."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._memory = device, torch.cuda.graph_pool_handle()
+
+    def record(self, run: Run) -> tuple[Outputs, Callable[[], object]]:
+        with torch.cuda.device(self._device):
+            current, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+            aside.wait_stream(current)
+            with torch.cuda.stream(aside):
+                for _ in range(NUM_BEFORE):
+                    run()
+            current.wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.graph(graph, pool=self._memory):
+                    outputs = run()
+            finally:
+                torch.cuda.set_stream(current)  # a record that failed leaves its own
+        return outputs, graph.replay
+
+
+class PassSize(NamedTuple):
+    """The room of a recorded pass: new rows, one of `SIZES`, and rows of a tree, of `TREE_ROWS`."""
+
+    rows: int
+    tree_rows: int
+
+
+class RecordedPass:
+    """A pass of a transformers `model` over up to size.rows rows of the texts kept in `store`.
+
+    store   [2 layers, 1, key-value heads, capacity, head size], as `TreeCache` has it
+    length  rows of it that are some text's while the pass is recorded
+
+    What is recorded reads these alone: tokens and positions int64 [n], visible bool [n, t], and
+    lengths int32 [3]: the rows of the text so far, those of them that all new rows see, and t.
+    """
+
+    def __init__(
+        self, model: Any, store: Tensor, size: PassSize, length: int, recorder: PassRecorder
+    ) -> None:
+        self._model, self._store = model, store
+        self._tokens, self._positions = store.new_zeros((2, size.rows), dtype=torch.int64)
+        self._visible = store.new_zeros((size.rows, size.tree_rows), dtype=torch.bool)
+        self._visible[:, 0] = True
+        self._lengths = torch.tensor([length, length, 1], dtype=torch.int32).to(store.device)
+        self._steps = torch.arange(size.rows, device=store.device)
+        self._outputs, self._replay = recorder.record(self._run)
+
+    def read(self, asked: PassInput) -> Outputs:
+        """Logits [n, V] and hidden states [n, hidden size] of the rows asked for, and their keys
+        and values in the store, which has room for size.rows; `visible` says what they see."""
+        assert asked.visible is not None
+        num_rows, tree_rows = asked.visible.shape
+        self._tokens[:num_rows] = asked.tokens
+        self._positions[:num_rows] = asked.positions
+        self._visible.zero_()
+        self._visible[:num_rows, :tree_rows] = asked.visible
+        length = asked.cache.length
+        lengths = [length, length + num_rows - tree_rows, tree_rows]
+        self._lengths.copy_(torch.tensor(lengths, dtype=torch.int32), non_blocking=True)
+        self._replay()
+        logits, hidden = self._outputs
+        return logits[:num_rows].clone(), hidden[:num_rows].clone()
+
+    def _run(self) -> Outputs:
+        """The pass, over all rows that there is place for; those behind the text's see no tree."""
+        tree = TokenTree(self._lengths[1:2], self._lengths[2:], packed(self._visible)[None])
+        read: list[Tensor] = []
+        hook = self._model.get_output_embeddings().register_forward_pre_hook(
+            lambda module, inputs: read.append(inputs[0])
+        )
+        try:
+            output = self._model(
+                input_ids=self._tokens[None],
+                position_ids=self._positions[None],
+                past_key_values=RowsOfStore(self._store, self._lengths[:1] + self._steps),
+                use_cache=True,
+                token_tree=tree,
+            )
+        finally:
+            hook.remove()
+        return output.logits[0], read[0][0]
+
+
+class RowsOfStore(TreeCache):
+    """The cache of a pass as transformers sees it: new rows go to places int64 [n] of a store, and
+    all rows are handed out, of which attention knows how many to look at."""
+
+    def __init__(self, store: Tensor, places: Tensor) -> None:
+        super().__init__(len(store) // 2, 0)
+        self._rows, self._places = store, places
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write one layer's new rows, [1, heads, n, head size]; returns all rows of the store."""
+        both = self._rows[2 * layer_idx : 2 * layer_idx + 2]
+        keys, values = (
+            rows[..., : states.shape[-1]].index_copy_(2, self._places, states)
+            for rows, states in zip(both, (key_states, value_states), strict=True)
+        )
+        return keys, values
+
+
+def size_for(number: int, sizes: Sequence[int]) -> int | None:
+    """The first of ascending `sizes` that is not less than `number`, if there is one."""
+    return next((size for size in sizes if size >= number), None)

@@ -1,0 +1,71 @@
+"""The walk down a drafted tree: a verifier's own, or on a GPU the same in one launch.
+
+A verifier asks for numbers of the device at every child that it tries, and each answer is a wait.
+Those whose decisions the kernel `verify_walk` makes wait once for all of a step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from planner.documents.document import PlannerError
+from planner.verifiers import Verifier
+from planner.verifiers.rejection import NO_NUMBERS
+from planner.verifiers.verifier import Accepted, Source
+from tree_kernels import VerifiedTree, verify_walk
+from tree_kernels.verified import ENDS, Method
+
+from .draft_tree import DraftTree
+from .randomness import TorchSource
+
+METHODS: dict[str, Method] = {
+    "chain": "independent",
+    "rrs": "independent",
+    "rrsw": "distinct",
+    "naive": "sampled",
+    "topk": "sampled",
+}
+"""The kernel's ways to judge, by the verifiers whose decisions it makes."""
+
+
+def walked(verifier: Verifier, tree: DraftTree, target_probs: Tensor, rng: Source) -> Accepted:
+    """The accepted path of a drafted tree, as `Verifier.walk` finds it, in the quicker way."""
+    method = METHODS.get(verifier.name)
+    if method is None or target_probs.device.type != "cuda" or not isinstance(rng, TorchSource):
+        return verifier.walk(tree, target_probs, rng)
+    return walk_at_once(method, tree, target_probs, rng)
+
+
+def walk_at_once(
+    method: Method, tree: DraftTree, target_probs: Tensor, rng: TorchSource
+) -> Accepted:
+    """The same by `verify_walk`: all decisions, then one transfer.
+
+    target_probs  float [num_nodes, V]  p at each node
+
+    Raises PlannerError where p or q is not made of numbers.
+    """
+    draft_probs, rows = tree.all_draft_probs()
+    children = np.concatenate([np.array(each, np.int32) for each in tree.children])
+    starts = np.cumsum([0, *map(len, tree.children)], dtype=np.int32)
+    numbers = torch.from_numpy(np.concatenate((rows, starts, children)))
+    numbers = numbers.to(target_probs.device, non_blocking=True)
+    uniforms = rng.uniforms((tree.num_nodes,), target_probs.device)
+    drawn_from, first, family = numbers.split([len(rows), len(starts), len(children)])
+    shape = VerifiedTree(drawn_from, first, family, tree.tokens)
+    found = verify_walk(
+        target_probs,
+        target_probs if draft_probs is None else draft_probs.to(target_probs.dtype),
+        shape,
+        uniforms,
+        method,
+    )
+    nodes, tokens = found.tolist()
+    path = nodes[: next(place for place, node in enumerate(nodes) if node < 0)]
+    if nodes[len(path)] != ENDS:
+        raise PlannerError(NO_NUMBERS)
+    parents = tree.parents
+    ranks = [tree.children[parents[node]].index(node) for node in path]
+    return Accepted(path, ranks, tokens[: len(path) + 1])

@@ -1,0 +1,101 @@
+"""The walk that accepts and rejects, interpreted, against the plain loop."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+import torch
+
+import tree_kernels
+from tests.kernels.verified_trees import Drafted, drafted, path_of
+from tree_kernels import launches, verified
+
+from .guarded import guarded_allocations
+
+SIZES = [(1, 5), (9, 3), (12, 40), (25, 33), (14, 300)]
+
+
+def kernels(given: Drafted, method: str):
+    with guarded_allocations():
+        return path_of(tree_kernels.verify_walk(*given, method, backend="triton"))
+
+
+def plain(given: Drafted, method: str):
+    return path_of(verified.verify_walk(*given, method))
+
+
+@pytest.mark.parametrize("method", verified.METHODS)
+@pytest.mark.parametrize(("num_nodes", "num_tokens"), SIZES)
+def test_every_decision_is_the_plain_loops(method, num_nodes, num_tokens):
+    """Blocks of 64 tokens, so that a vocabulary is several; float64, that no coin is near."""
+    lengths = set()
+    with patch.object(launches, "VERIFIED", 64):
+        for seed in range(8):
+            given = drafted(
+                seed, num_nodes, num_tokens, distinct=method == "distinct", dtype=torch.float64
+            )
+            found = kernels(given, method)
+            assert found == plain(given, method)
+            lengths.add(len(found[0]))
+    assert num_nodes == 1 or method == "sampled" or len(lengths) > 1
+
+
+@pytest.mark.parametrize("method", verified.METHODS)
+def test_float32_is_served(method):
+    given = drafted(3, 20, 50, distinct=method == "distinct", dtype=torch.float32)
+    assert kernels(given, method) == plain(given, method)
+
+
+def test_more_children_than_the_draft_has_tokens():
+    """Different tokens: the last are drawn evenly, and judged so."""
+    p = torch.tensor([[0.1, 0.2, 0.3, 0.4]]).double().expand(5, 4).contiguous()
+    q = torch.tensor([[0.5, 0.5, 0.0, 0.0]]).double().expand(5, 4).contiguous()
+    starts = torch.tensor([0, 4, 4, 4, 4, 4], dtype=torch.int32)
+    family = torch.tensor([1, 2, 3, 4], dtype=torch.int32)
+    rows, tokens = torch.zeros(5, dtype=torch.int32), torch.tensor([0, 1, 0, 3, 2])
+    tree, found = tree_kernels.VerifiedTree(rows, starts, family, tokens), set()
+    for first in (0.1, 0.9):
+        for third in (0.1, 0.9):
+            for last in (0.0, 0.2, 0.6, 0.999):
+                uniforms = torch.tensor([first, 0.9, third, last, last]).double()
+                given = Drafted(p, q, tree, uniforms)
+                assert kernels(given, "distinct") == plain(given, "distinct")
+                found.add(str(kernels(given, "distinct")))
+    assert len(found) > 3
+
+
+@pytest.mark.parametrize("side", [-1, 0, 1])
+def test_coins_beside_the_threshold(side):
+    """One child: accepted below R / D, and neither at it nor above."""
+    for seed in range(20):
+        given = drafted(seed, 2, 6, distinct=False, dtype=torch.float64)
+        token = int(given.tree.tokens[1])
+        masses = given.target_probs[0].sum(), given.draft_probs[0].sum()
+        ratio = given.target_probs[0, token] * masses[1] / (given.draft_probs[0, token] * masses[0])
+        if ratio < 1:
+            uniforms = torch.stack([ratio + side * 1e-12, ratio * 0])
+            found = kernels(given._replace(uniforms=uniforms), "independent")
+            assert side == 0 or found[0] == ([1] if side < 0 else [])
+
+
+@pytest.mark.parametrize("method", verified.METHODS)
+def test_what_is_no_number_is_said(method):
+    given = drafted(1, 6, 7, distinct=True, dtype=torch.float32)
+    given.target_probs[0, 2] = torch.nan
+    assert kernels(given, method) == plain(given, method)
+    assert kernels(given, method)[2] == verified.NO_NUMBERS
+
+
+def test_a_token_that_the_target_cannot_say_is_never_drawn():
+    """By the largest coin there is, with zeros at the vocabulary's end."""
+    p = torch.tensor([[0.3, 0.0, 0.7, 0.0, 0.0]])
+    tree = tree_kernels.VerifiedTree(
+        torch.zeros(1, dtype=torch.int32),
+        torch.zeros(2, dtype=torch.int32),
+        torch.zeros(0, dtype=torch.int32),
+        torch.zeros(1, dtype=torch.int64),
+    )
+    for coin, token in ((0.0, 0), (0.299, 0), (0.301, 2), (1 - 2**-53, 2)):
+        given = Drafted(p, p, tree, torch.tensor([coin]).double())
+        assert kernels(given, "sampled") == ([], [token], verified.ENDS)
