@@ -9,7 +9,7 @@ makes one, and find the bits among the keyword arguments that models hand down u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from planner.documents.document import PlannerError
-from tree_kernels import available, tree_attention
+from tree_kernels import available, shared_blocks, tree_attention
+from tree_kernels.launches import TreeBlocks
 from tree_kernels.reference import packed
 
 MASKED = ("sdpa", "eager")  # implementations of transformers that take an arbitrary mask
@@ -96,6 +97,14 @@ class TokenTree:
     prefix_lengths: Tensor
     num_rows: Tensor
     bits: Tensor
+    _blocks: list[TreeBlocks | None] = field(default_factory=list, repr=False)
+
+    def blocks(self, query: Tensor, num_kv_heads: int) -> TreeBlocks | None:
+        """The lists of what is seen of a large tree: made by the first layer, shared by all."""
+        if not self._blocks:
+            made = shared_blocks(query, num_kv_heads, self.bits, self.num_rows)
+            self._blocks.append(made)
+        return self._blocks[0]
 
 
 class PackedBits:
@@ -188,6 +197,7 @@ def _mixed(
         return tree_attention(
             query, key, value, tree.prefix_lengths, tree.bits,
             tree_rows=tree.num_rows, scaling=scaling,
+            blocks=tree.blocks(query, key.shape[1]),
         )  # fmt: skip
     num_rows = query.shape[2]
     if num_rows not in (1, key.shape[2]):  # neither the next token of a text nor all of it

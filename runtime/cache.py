@@ -17,6 +17,9 @@ from transformers import Cache
 from planner.documents.document import PlannerError
 from tree_kernels import keep_rows_
 
+KEPT_TOGETHER = 32
+"""Rows of an accepted path that are moved on a GPU at once; few paths are longer."""
+
 
 class RowCache(Protocol):
     """A cache: what the decode loop needs of any model's."""
@@ -177,8 +180,10 @@ def _move_rows_(store: Tensor, start: int, rows: list[int]) -> None:
 
 
 def _move_rows_in_one_launch_(store: Tensor, start: int, rows: list[int]) -> None:
-    """The same for a GPU, where launches cost more than rows."""
-    numbers = torch.tensor([start, len(rows), *rows], dtype=torch.int32)
+    """The same for a GPU, where launches cost more than rows; in tables of few sizes, of which each
+    has a kernel of its own."""
+    unused = min(-len(rows) % KEPT_TOGETHER, store.shape[3] - len(rows))
+    numbers = torch.tensor([start, len(rows), *rows, *[0] * unused], dtype=torch.int32)
     numbers = numbers.to(store.device, non_blocking=True)
     keep_rows_(store, numbers[:1], numbers[None, 2:], numbers[1:2])
 

@@ -40,8 +40,14 @@ def shown(
     score       float [w]     a head's word on the nodes themselves, if there is one
     distinct    were they drawn without replacement, or taken by rank?
     """
-    if q.device.type == "cpu":
-        return _shown_on_host(q, candidates, columns, score, distinct)
+    show = _shown_on_host if q.device.type == "cpu" else shown_from_device
+    return show(q, candidates, columns, score, distinct)
+
+
+def shown_from_device(
+    q: Tensor, candidates: Tensor, columns: Sequence[str], score: Tensor | None, distinct: bool
+) -> Seen:
+    """`shown` of tensors on a GPU."""
     num = candidates.shape[1]
     seen = q.gather(-1, candidates).double(), features(q, columns, score)
     packed = torch.cat(seen, dim=-1).cpu().numpy()

@@ -54,7 +54,9 @@ class WholePass:
                 if normed
                 else torch.empty((2, 0))
             )
-        self._keep(model.get_output_embeddings().weight)
+        head = model.get_output_embeddings()
+        self._keep(head.weight)
+        self._head_bias = None if head.bias is None else head.bias.detach()
         self._weights = ModelWeights(
             products=np.array(
                 [(each.data_ptr(), *each.shape, WRITTEN_AS[each.dtype]) for each in self._kept]
@@ -94,7 +96,10 @@ class WholePass:
         )
         turns, shape = heads.turns.numpy(), PassHeads(*heads[:3])
         logits, hidden = read_rows(rows, self._weights, turns, shape, self._team_now())
-        return torch.from_numpy(logits), torch.from_numpy(hidden)
+        told = torch.from_numpy(logits)
+        if self._head_bias is not None:
+            told += self._head_bias
+        return told, torch.from_numpy(hidden)
 
     def _team_now(self) -> Team:
         size = self.team.size

@@ -80,12 +80,17 @@ class Room:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
 
 
+def on_device(numbers: Sequence[int], device: torch.device) -> Tensor:
+    """int64 [len(numbers)] there, without waiting for it."""
+    return torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)
+
+
 class DraftTree:
     """The root and what has been drafted below it so far, kept in `room` until the next tree is."""
 
     def __init__(self, root: int, room: Room) -> None:
         self._room = room
-        room.fill_drawn(0, torch.tensor([root]))
+        room.fill_drawn(0, on_device([root], room.device))
         self._num_drawn = 1
         self._tokens: Tensor | None = None
         self.num_nodes = 1

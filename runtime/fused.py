@@ -114,7 +114,7 @@ class FusedModel(HuggingFaceModel):
         )
         self._whole: WholePass | None = None
         self._threads_timed = 0
-        if self._norm.dtype == torch.float32 and head.bias is None:
+        if self._norm.dtype == torch.float32:
             self._whole = WholePass(model, self._heads.eps)
             self._choose_rows(self._whole)
 

@@ -20,7 +20,7 @@ from planner.documents.origin import BESIDE_LOOKUP, LOOKUP, ModelInfo
 from tree_kernels.host.ngrams import ALONE, BESIDE, LONGEST, Contexts, fill_ngram_law
 
 from .cache import RowCache
-from .language_model import LanguageModel, PassInput, PassOutput, answers
+from .language_model import LanguageModel, PassInput, PassOutput, PreparedModel, answers
 
 
 class TextCache:
@@ -135,6 +135,13 @@ class LookupBeside:
 
     def new_cache(self, capacity: int) -> TextCache:
         return TextCache(capacity, self._draft.new_cache(capacity))
+
+    def prepare(self, cache: RowCache, most_rows: int) -> None:
+        """Let the model make ready for passes, if it does."""
+        assert isinstance(cache, TextCache)
+        assert cache.beside is not None
+        if isinstance(self._draft, PreparedModel):
+            self._draft.prepare(cache.beside, most_rows)
 
     @torch.inference_mode()
     def forward(

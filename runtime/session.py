@@ -17,7 +17,7 @@ from planner.policies import Policy
 from planner.verifiers import Verifier, verifier_at
 
 from .candidates import Seen, shown
-from .draft_tree import DraftTree, Room
+from .draft_tree import DraftTree, Room, on_device
 from .held_tokens import held_at_nodes
 from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, PreparedModel
 from .passes import Asking, alone
@@ -156,7 +156,7 @@ class Session:
             if model is not None and cache is not None:
                 stop = end if most is None else min(end, cache.length + most)
                 if stop > cache.length:
-                    tokens = torch.tensor(self.tokens[cache.length : stop], device=model.device)
+                    tokens = on_device(self.tokens[cache.length : stop], model.device)
                     places = torch.arange(cache.length, stop, device=model.device)
                     yield PassInput(model, tokens, places, cache, num_logits=0)
         return 1e3 * (self.now() - start)
@@ -255,7 +255,7 @@ class Session:
             tokens, places = tree.tokens_of(nodes), tree.positions(len(self.tokens) - 1, nodes)
             visible = tree.visible(nodes, [*tree.expanded[1:], *nodes])
         else:  # all that the draft has not read yet, the root last
-            tokens = torch.tensor(self.tokens[cache.length :], device=draft.device)
+            tokens = on_device(self.tokens[cache.length :], draft.device)
             places = torch.arange(cache.length, len(self.tokens), device=draft.device)
             visible = None
         hidden = self.score is not None
@@ -314,8 +314,7 @@ def _logprobs(
     target_probs: Tensor, path: Sequence[int], tokens: Sequence[int]
 ) -> tuple[float, ...]:
     """Log probabilities of a path's tokens and the bonus token; target_probs float [n, V]."""
-    nodes = torch.tensor([0, *path], device=target_probs.device)
-    emitted = torch.tensor(tokens, device=target_probs.device)
+    nodes, emitted = (on_device(each, target_probs.device) for each in ([0, *path], tokens))
     return tuple(target_probs[nodes, emitted].log().tolist())
 
 
@@ -329,7 +328,7 @@ def _sampled(
     if not verifier.nested:
         rows = [verifier.sample(draft_probs[i], k, rng) for i, k in enumerate(counts)]
         return torch.cat(rows)
-    chosen = torch.from_numpy(_leading(counts, most)).to(draft_probs.device)
+    chosen = torch.from_numpy(_leading(counts, most)).to(draft_probs.device, non_blocking=True)
     return verifier.sample(draft_probs, most, rng).reshape(-1)[chosen]
 
 

@@ -1,12 +1,14 @@
 """Laws of `inflate`: a larger shape, the same function, hardly a weight that is zero."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from planner import PlannerError
+from runtime import as_language_model
 from runtime.embedded import load_pair, load_prompts
 from runtime.embedded.inflate import SHAPES, Shape, _check_sizes, _empty, inflate
 
@@ -225,6 +227,11 @@ def test_shapes_are_read_from_text():
     assert Shape.parse(text) == Shape(64, 3, 4, 4, 16, 96)
     assert Shape.parse(text + ",kv_heads=2,head_dim=8") == Shape(64, 3, 4, 2, 8, 96)
     assert Shape.parse("25M") is SHAPES["25M"]
+    grown = replace(SHAPES["25M"], vocab=32000, positions=16384)
+    assert Shape.parse("25M,vocab=32000,positions=16384") == grown
+    assert grown.sizes() == SHAPES["25M"].sizes() | {
+        "vocab_size": 32000, "max_position_embeddings": 16384
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -237,6 +244,9 @@ def test_shapes_are_read_from_text():
         (Shape(64, 2, 2, 1, 8, 44), ["kv_heads=1", "at least 2"]),
         (Shape(96, 2, 3, 3, 8, 44), ["heads=3", "at least 4"]),
         (Shape(288, 3, 9, 9, 8, 44), ["heads=9", "even", "heads=10"]),
+        (replace(LIKE["wider"], vocab=5), ["vocab=5", "at least", "leave it out"]),
+        (replace(LIKE["wider"], positions=5), ["positions=5", "at least"]),
+        ("25M,vocab", ["25M,vocab", "hidden="]),
         ("a-big-one", ["a-big-one", "25M", "hidden="]),
         ("hidden=64,layers=2", ["heads, intermediate"]),
         ("hidden=64,layers=2,heads=4,kv_heads=3,intermediate=44", ["heads=4", "kv_heads=3"]),
@@ -253,6 +263,23 @@ def test_a_shape_out_of_reach_is_refused_in_one_line(small, like, words):
     assert "expected" in message
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_tokens_of_a_larger_vocabulary_are_never_drawn(small, atol, dtype):
+    """Logits of the others are what they are without, and of these nothing is left."""
+    more, plain = small.config.vocab_size + 40, inflate(small, like=LIKE["wider"], dtype=dtype)
+    like = replace(LIKE["wider"], vocab=more, positions=4000)
+    large = inflate(small, like=like, dtype=dtype)
+    ids = torch.arange(12)[None] % small.config.vocab_size
+    model = as_language_model(large)
+    logits = model.forward(ids[0], torch.arange(12), model.new_cache(12))
+    assert logits.shape == (12, more)
+    assert large.config.max_position_embeddings == 4000
+    expected = plain(input_ids=ids).logits[0]
+    close = atol if dtype == torch.float32 else 0.1
+    torch.testing.assert_close(logits[:, : expected.shape[1]], expected, rtol=0, atol=close)
+    assert (logits.float().softmax(-1)[:, expected.shape[1] :] == 0).all()
 
 
 def test_the_dtype_is_that_of_the_weights_and_of_the_config(small):

@@ -43,12 +43,12 @@ def run(bench: Bench) -> None:
             bench.attempt(row, lambda case=case, dtype=dtype: compared(bench, case, dtype))
     bench.check_time()
     bench.attempt({"what": "draft pass, 5 of 70 rows"}, lambda: _draft_pass(bench))
-    bench.attempt({"what": "bits, kept rows, walk"}, lambda: _small_kernels(bench))
+    bench.attempt({"what": "bits, kept rows, walk"}, lambda: small_kernels(bench))
     bench.check_time()
-    walks = 3 if bench.dry else 100
+    trees = 3 if bench.dry else 100
     for method in verified.METHODS:
-        row = {"what": f"{walks} walks, children {method}"}
-        bench.attempt(row, lambda method=method: _walks(bench, method, walks))
+        row = {"what": f"{trees} walks, children {method}"}
+        bench.attempt(row, lambda method=method: walks(bench, method, trees))
     bench.check_time()
     replays = 5 if bench.dry else 1000
     bench.attempt({"what": f"{replays} graph replays"}, lambda: _replays(bench, replays))
@@ -106,7 +106,7 @@ def _draft_pass(bench: Bench) -> Row:
     return _judged(got, exact)
 
 
-def _small_kernels(bench: Bench) -> Row:
+def small_kernels(bench: Bench) -> Row:
     """Whole numbers and copies: equal, bit for bit."""
     parents = torch.from_numpy(random_parents(300, 2))[None].to(bench.device)
     bits = ancestor_bits(parents), reference.ancestor_bits(parents)
@@ -124,11 +124,11 @@ def _small_kernels(bench: Bench) -> Row:
     return {"right": all(torch.equal(*pair) for pair in same)}
 
 
-def _walks(bench: Bench, method: verified.Method, walks: int) -> Row:
+def walks(bench: Bench, method: verified.Method, trees: int) -> Row:
     """Trees of 24 nodes over 3,000 tokens in float64: the plain loop's paths, which are long where
     the draft is close to the target."""
     generator, equal, accepted = torch.Generator().manual_seed(0), 0, 0
-    for seed in range(walks):
+    for seed in range(trees):
         logits = torch.randn(24, 3000, generator=generator, dtype=torch.float64)
         other = logits + 0.3 * torch.randn(24, 3000, generator=generator, dtype=torch.float64)
         p, q = (4 * logits).softmax(-1), (4 * other).softmax(-1)
@@ -149,7 +149,7 @@ def _walks(bench: Bench, method: verified.Method, walks: int) -> Row:
         end = 1 + next(place for place, node in enumerate(expected[0]) if node < 0)
         equal += [each[:end] for each in got] == [each[:end] for each in expected]
         accepted += end - 1
-    return {"equal": equal, "accepted": accepted, "right": equal == walks}
+    return {"equal": equal, "accepted": accepted, "right": equal == trees}
 
 
 def _replays(bench: Bench, replays: int) -> Row:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from runtime import LanguageModel
 
 NEEDED = ("pydantic", "numba", "scipy", "click", "transformers", "safetensors", "rich", "tqdm")
-TARGET = "embedded/target@llama-2-7b"
+TARGET, DRAFT = (
+    f"embedded/{role}@{shape},vocab=32000,positions=16384"
+    for role, shape in (("target", "llama-2-7b"), ("draft", "100M"))
+)
+"""A vocabulary and positions as models of this size have them."""
 PASSES = (1, 2, 8, 64)
 """New rows of passes that are timed."""
 CONTEXT, NUM_TIMED = 512, 15
@@ -41,14 +45,14 @@ def run(bench: Bench) -> None:
     bench.attempt({"what": "recorded passes"}, lambda: _passes(bench))
     with tempfile.TemporaryDirectory() as folder:
         profile, plan, report = (Path(folder) / f"{name}.json" for name in ("profile", "plan", "r"))
-        models = ("--target", TARGET, "--device", "cuda", "--dtype", "bfloat16")
+        models = ("--target", TARGET, "--draft", DRAFT, "--device", "cuda", "--dtype", "bfloat16")
         _command(bench, "profile", *models, *QUICK, "-o", str(profile))
         _command(bench, "solve", str(profile), "-o", str(plan))
         for attention in ("tree", "sdpa"):
             _command(
-                bench, "decode", str(plan), "--target", TARGET, "--device", "cuda", "--dtype",
-                "bfloat16", "--attention", attention, "--prompts", "embedded/evaluation",
-                "--num-prompts", "4", "--max-new-tokens", "64", "--baseline", "-o", str(report),
+                bench, "decode", str(plan), *models, "--attention", attention,
+                "--prompts", "embedded/evaluation", "--num-prompts", "4", "--max-new-tokens", "64",
+                "--baseline", "-o", str(report),
             )  # fmt: skip
             bench.add({"what": f"decoded, attention {attention}", **_measured(report)})
 

@@ -1,4 +1,4 @@
-"""Does the kernel touch memory that is not its own?  One small case under compute-sanitizer."""
+"""Do the kernels touch memory that is not their own?  Small cases under compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import sys
 
 import torch
 
+from tree_kernels import verified
+
 from .bench import Bench, Skipped
-from .correctness import compared, title
+from .correctness import compared, small_kernels, title, walks
 from .results import Row
 from .shapes import Case, HeadCounts
 
-SANITIZED = "sanitizer:one_case"
+SANITIZED = "sanitizer:cases"
 
 
 def run(bench: Bench) -> None:
@@ -27,11 +29,19 @@ def run(bench: Bench) -> None:
     bench.attempt({"what": "compute-sanitizer"}, lambda: _sanitized(bench, program))
 
 
-def one_case(bench: Bench) -> None:
-    """The case that the sanitizer looks at: sizes that fill no block."""
-    case = Case(HeadCounts("odd", 6, 2, 80), 37, 9)
+def cases(bench: Bench) -> None:
+    """The calls that the sanitizer looks at: sizes that fill no block; splits and what combines
+    them; a tile for warp groups; lists of blocks; and the kernels around."""
     dtype = torch.float32 if bench.dry else torch.float16
-    bench.add({"what": title(case), **compared(bench, case, dtype)})
+    odd, group = HeadCounts("odd", 6, 2, 80), HeadCounts("group", 8, 2, 128)
+    shapes = [Case(odd, 37, 9)]
+    if not bench.dry:
+        shapes += [Case(group, 1500, 3), Case(group, 70, 64), Case(group, 33, 260)]
+    for case in shapes:
+        bench.add({"what": title(case), **compared(bench, case, dtype)})
+    bench.add({"what": "bits, kept rows, walk", **small_kernels(bench)})
+    for method in verified.METHODS:
+        bench.add({"what": f"children {method}", **walks(bench, method, 1)})
 
 
 def _sanitized(bench: Bench, program: str) -> Row:

@@ -48,6 +48,21 @@ def tree_attention(
     )
 
 
+def shared_blocks(
+    query: Tensor, num_kv_heads: int, ancestor_bits: Tensor, tree_rows: Tensor | None = None
+) -> TreeBlocks | None:
+    """`blocks` that all layers of a pass can share, as `tree_attention` would make them; None where
+    it would make none.
+
+    query          float [B, Hq, n, D]
+    num_kv_heads   Hkv
+    ancestor_bits  int32 [B or 1, n, W], and tree_rows int32 [B], as given to it
+    """
+    if not _by_triton("auto", available(query.device, query.dtype, query.shape[-1])):
+        return None
+    return split_attention.shared_blocks(query, num_kv_heads, ancestor_bits, tree_rows)
+
+
 def ancestor_bits(
     parents: Tensor, num_words: int | None = None, *, backend: Backend = "auto"
 ) -> Tensor:

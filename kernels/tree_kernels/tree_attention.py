@@ -56,10 +56,8 @@ def tree_attention(
     )
     shape = call.checked()
     factor = score_factor(scaling, shape.head_dim) * math.log2(math.e)
-    num_rows = shape.num_nodes * shape.group
-    device = device_of(query.device)
-    config = config or choose_config(num_rows, shape.head_dim, query.element_size(), device.shared)
-    num_splits = _num_splits(num_splits, shape, config, device)
+    config = config or _config(query, shape.group)
+    num_splits = _num_splits(num_splits, shape, config, device_of(query.device))
     bits = ancestor_bits.contiguous()
     if blocks is None and shape.num_words >= LISTED_FROM:
         blocks = tree_blocks(
@@ -77,6 +75,25 @@ def tree_attention(
     with on(query.device):
         _launch(call, shape, factor, blocks, config, num_splits)
     return out
+
+
+def shared_blocks(
+    query: Tensor, num_kv_heads: int, ancestor_bits: Tensor, tree_rows: Tensor | None = None
+) -> TreeBlocks | None:
+    """`blocks` for calls of `tree_attention` like one of `query` by heads of so many keys; None for
+    trees so small that none are made."""
+    if ancestor_bits.shape[2] < LISTED_FROM:
+        return None
+    batch, num_heads = query.shape[:2]
+    group = num_heads // num_kv_heads
+    return tree_blocks(ancestor_bits, batch, group, _config(query, group), tree_rows=tree_rows)
+
+
+def _config(query: Tensor, group: int) -> Config:
+    """The tile and schedule for a call, from the table."""
+    num_rows, head_dim = query.shape[2] * group, query.shape[3]
+    shared = device_of(query.device).shared
+    return choose_config(num_rows, head_dim, query.element_size(), shared)
 
 
 def _num_splits(asked: int | None, shape: AttentionShape, config: Config, device: Device) -> int:

@@ -89,7 +89,11 @@ def _sampled(
     return tl.where(found < 0, last, found)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "num_tokens"])
+@triton.jit(
+    do_not_specialize=["num_nodes", "num_tokens"],
+    # Parts of one tensor, which begin anywhere: no tree shall need a kernel of its own.
+    do_not_specialize_on_alignment=["draft_rows", "starts", "children"],
+)
 def descend(
     target_probs,  # float [n, V]
     draft_probs,  # float [m, V]

@@ -15,6 +15,9 @@ random units in two copies or more with w = 0: every weight is at work and nothi
 A head of g times the length turns its pair of slots j by theta^(-2j/(g d)), so the small head's
 pair j goes to pair g j; what reads into the other pairs of q and k is noise that sums to zero.
 Scores are divided by sqrt(g d) instead of sqrt(d); the queries are scaled by sqrt(g) to undo it.
+
+A larger vocabulary has the small one's tokens first. The others have embeddings and rows of the
+output layer of their own, and a bias of `NEVER_DRAWN` there: they are computed, and never drawn.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from torch import Tensor, nn
 
 from planner import PlannerError
 
-from .shape import SHAPES, Shape
+from .shape import GROWN_NAMES, SHAPES, Shape
 
 if TYPE_CHECKING:
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["SHAPES", "Shape", "inflate"]
 
 NOISE = 0.5  # of the size of the weights that it is added to
+NEVER_DRAWN = -1e4  # bias of a logit: e to it is 0
 IDLE_WRITES = 0.25  # size of what added layers write with, relative to a layer that was there
 
 PLACES = {
@@ -65,7 +69,9 @@ def inflate(
     """A Llama of the shape `like` that computes the function of `model`.
 
     like    a config, a shape, a name in SHAPES, or "hidden=512,layers=8,heads=8,intermediate=1408";
-            only its sizes count: vocabulary, rotary base, norms' epsilon and positions are model's
+            only its sizes count: rotary base and norms' epsilon are the model's, and so are
+            vocabulary and positions unless a shape has larger ones.  A saved model has no bias
+            of logits, so that one with a larger vocabulary cannot be saved
     dtype   of the weights. In float32 the logits agree to rounding; in lower precisions the noise
             cancels only to theirs
     device  where the weights are made, one layer at a time
@@ -81,14 +87,18 @@ def inflate(
     _check_kind(model.config)
     small = Shape.of(model.config)
     _check_sizes(small, like)
+    _check_grown(model.config, like)
     large = _empty(model.config, small, like, dtype=dtype, device=device)
     maker = _Maker(small, like, torch.Generator(device).manual_seed(seed), dtype)
     with torch.no_grad():
         embedding, norm, head = model.model.embed_tokens, model.model.norm, model.lm_head
         wide = maker.repeated(maker.read(embedding).T).T.contiguous()
+        more = max(0, like.vocab - len(wide))
+        idle = _size(wide) * maker.normal(more, like.hidden).to(wide.dtype)
+        wide = torch.cat((wide, idle)) if more else wide
         large.model.embed_tokens.weight = nn.Parameter(wide, requires_grad=False)
         large.model.norm.weight = maker.repeated(maker.read(norm))
-        large.lm_head.weight = maker.reader(maker.read(head))
+        large.lm_head = maker.output_layer(maker.read(head), more)
         # The small model's layers are evenly spread, the last one last.
         home = {(i + 1) * like.layers // small.layers - 1: i for i in range(small.layers)}
         for index, layer in enumerate(large.model.layers):
@@ -139,6 +149,20 @@ class _Maker:
         extra = self.normal(outputs, copies, width).mul_(NOISE * _size(weight))
         extra -= extra.mean(1, keepdim=True)
         return self._parameter(((extra + weight[:, None]) / copies).flatten(1))
+
+    def output_layer(self, weight: Tensor, more: int) -> nn.Linear:
+        """[V, D] -> [V + more, m D], the last of which are never drawn."""
+        rows, biased = self.reader(weight), more > 0
+        if biased:
+            idle = (_size(rows) * self.normal(more, rows.shape[1])).to(rows.dtype)
+            rows = nn.Parameter(torch.cat((rows, idle)), requires_grad=False)
+        layer = nn.Linear(rows.shape[1], len(rows), bias=biased, device="meta")
+        layer.weight = rows
+        if biased:
+            bias = rows.new_zeros(len(rows))
+            bias[len(weight) :] = NEVER_DRAWN
+            layer.bias = nn.Parameter(bias, requires_grad=False)
+        return layer
 
     def writer(self, weight: Tensor, owner: Tensor, noise: float) -> nn.Parameter:
         """[D, inputs] -> [m D, len(owner)]; column i is a share of weight[:, owner[i]]."""
@@ -216,6 +240,16 @@ def _check_sizes(small: Shape, like: Shape) -> None:
             "an even number of heads and 2 units or more, as added layers cancel in pairs; take "
             f"heads={like.heads + like.heads % 2} or keep layers={small.layers}"
         )
+
+
+def _check_grown(config: LlamaConfig, like: Shape) -> None:
+    for name, field in GROWN_NAMES.items():
+        got, least = getattr(like, name), getattr(config, field)
+        if got and got < least:
+            raise PlannerError(
+                f"got {name}={got} to inflate to, expected at least the model's {least}; "
+                "take more, or leave it out"
+            )
 
 
 def _empty(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner import PlannerError
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shape:
-    """Widths and counts, all in units of one: features, layers, heads, MLP units."""
+    """Widths and counts, all in units of one: features, layers, heads, MLP units; and tokens of the
+    vocabulary and positions, 0 where these are the model's own."""
 
     hidden: int
     layers: int
@@ -21,10 +22,12 @@ class Shape:
     kv_heads: int
     head_dim: int
     intermediate: int
+    vocab: int = 0
+    positions: int = 0
 
     def __post_init__(self) -> None:
         for name, size in vars(self).items():
-            if size < 1:
+            if size < 1 and name not in GROWN_NAMES:
                 raise PlannerError(
                     f"got {name}={size} in a model's shape, expected a positive number; give every "
                     "size as 1 or more"
@@ -55,21 +58,15 @@ class Shape:
 
     @classmethod
     def parse(cls, text: str) -> Shape:
-        """A row of SHAPES by name, or "hidden=512,layers=8,heads=8,intermediate=1408".
+        """A row of SHAPES by name, or "hidden=512,layers=8,heads=8,intermediate=1408"; behind
+        either, other sizes, such as "25M,vocab=32000,positions=16384".
 
         Left out, `kv_heads` is `heads` and `head_dim` is `hidden / heads`.
         """
-        if text in SHAPES:
-            return SHAPES[text]
-        sizes: dict[str, int] = {}
-        for part in text.split(","):
-            name, _, number = part.partition("=")
-            if name.strip() not in cls.__dataclass_fields__ or not number.strip().isdecimal():
-                raise PlannerError(
-                    f"got the shape {text!r}, expected one of {', '.join(SHAPES)} or sizes such as "
-                    "'hidden=512,layers=8,heads=8,intermediate=1408'; see runtime/embedded/shape.py"
-                )
-            sizes[name.strip()] = int(number)
+        first, _, behind = text.partition(",")
+        if first in SHAPES:
+            return replace(SHAPES[first], **cls._sizes(behind, text)) if behind else SHAPES[first]
+        sizes = cls._sizes(text, text)
         missing = {"hidden", "layers", "heads", "intermediate"} - sizes.keys()
         if missing:
             raise PlannerError(
@@ -80,9 +77,25 @@ class Shape:
         sizes.setdefault("head_dim", sizes["hidden"] // max(1, sizes["heads"]))
         return cls(**sizes)
 
+    @classmethod
+    def _sizes(cls, parts: str, text: str) -> dict[str, int]:
+        """The sizes in "name=number,..."; `text` is all that was asked for."""
+        sizes: dict[str, int] = {}
+        for part in parts.split(","):
+            name, _, number = part.partition("=")
+            if name.strip() not in cls.__dataclass_fields__ or not number.strip().isdecimal():
+                raise PlannerError(
+                    f"got the shape {text!r}, expected one of {', '.join(SHAPES)} or sizes such as "
+                    "'hidden=512,layers=8,heads=8,intermediate=1408'; see runtime/embedded/shape.py"
+                )
+            sizes[name.strip()] = int(number)
+        return sizes
+
     def sizes(self) -> dict[str, int]:
         """The same numbers under the names that `LlamaConfig` gives them."""
-        return {name: getattr(self, size) for size, name in LLAMA_NAMES.items()}
+        named = {name: getattr(self, size) for size, name in LLAMA_NAMES.items()}
+        grown = {name: getattr(self, size) for size, name in GROWN_NAMES.items()}
+        return named | {name: size for name, size in grown.items() if size}
 
 
 LLAMA_NAMES = {
@@ -93,6 +106,7 @@ LLAMA_NAMES = {
     "head_dim": "head_dim",
     "intermediate": "intermediate_size",
 }
+GROWN_NAMES = {"vocab": "vocab_size", "positions": "max_position_embeddings"}
 
 SHAPES = {  # hidden, layers, heads, kv_heads, head_dim, intermediate
     "25M": Shape(512, 8, 8, 4, 64, 1408),

@@ -63,7 +63,7 @@ def test_no_more_threads_than_free_cores(monkeypatch, capsys, free: float, threa
 
 
 def test_the_system_says_which_cores_are_free() -> None:
-    assert -0.1 <= free_cores(0.2) <= (os.cpu_count() or 1)
+    assert -0.1 <= free_cores(0.5) <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize("clock", [None, OSError])

@@ -78,6 +78,7 @@ def attention_on_device(
     *,
     tree_rows: Tensor,
     scaling: float | None,
+    blocks: None,
 ) -> Tensor:
     """`tree_attention` of one text, by no length that the host looks at."""
     group = query.shape[1] // key.shape[1]

@@ -1,9 +1,12 @@
 """Laws of tree attention, held by the interpreted kernels."""
 
+import sys
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+import tree_kernels
 from tests.kernels.trees import chain, int32, random_tree, stacked, star
 from tree_kernels import reference
 from tree_kernels.configs import Config
@@ -257,3 +260,22 @@ def test_options_that_do_not_fit_are_named_in_one_line():
     blocks = tree_blocks(shape.ancestor_bits, 1, 1, SMALL)
     with pytest.raises(ValueError, match="blocks"):
         shape.output(LARGE, blocks=blocks)
+
+
+def test_lists_for_all_layers_are_those_of_each(monkeypatch):
+    """As the call itself would choose tiles; no call then makes its own."""
+    module = sys.modules["tree_kernels.tree_attention"]
+    bits, rows = reference.ancestor_bits(random_tree(260, 3)[None]), int32(260)
+    query, key, value = torch.randn(1, 4, 260, 16), *torch.randn(2, 1, 2, 300, 16)
+    arguments = query, key, value, int32(31), bits
+    shared = tree_kernels.shared_blocks(query, 2, bits, rows)
+    assert shared is not None
+
+    def made_again(*given, **others):
+        raise AssertionError("lists")
+
+    monkeypatch.setattr(module, "tree_blocks", made_again)
+    got = tree_kernels.tree_attention(*arguments, tree_rows=rows, blocks=shared, backend="triton")
+    expected = reference.tree_attention(*(each.double() for each in arguments[:3]), *arguments[3:])
+    assert relative_error(got, expected) < FLOAT32
+    assert tree_kernels.shared_blocks(query[:, :, :9], 2, bits[:, :9, :1], int32(9)) is None
