@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -15,7 +16,16 @@ from planner.documents.document import PlannerError
 
 from .attention import TREE
 from .cache import RowCache, TreeCache
-from .graphs import SIZES, TREE_ROWS, CudaRecorder, PassRecorder, PassSize, RecordedPass, size_for
+from .graphs import (
+    SIZES,
+    TREE_ROWS,
+    CudaRecorder,
+    PassRecorder,
+    PassSize,
+    RecordedPass,
+    size_for,
+    up_to,
+)
 from .language_model import PassInput
 from .models import HuggingFaceModel
 from .probe import agree
@@ -45,7 +55,8 @@ class Stores:
 
     def __init__(self) -> None:
         self._free: Store | None = None
-        self.like: Tensor | None = None  # the last one made, if there is any
+        self.like: Tensor | None = None
+        """No rows of the last one made: what it is of, if there is any."""
 
     def take(self, like: Tensor, shape: Sequence[int]) -> Store:
         """A store with room for shape[3] rows or more, of the dtype and device of `like`; rows that
@@ -55,8 +66,9 @@ class Stores:
         if free is not None and free.capacity >= rows:
             return free
         del free  # makes room
-        self.like = like.new_zeros((layers, texts, heads, capacity_for(rows), head_size))
-        return Store(self.like)
+        made = like.new_zeros((layers, texts, heads, capacity_for(rows), head_size))
+        self.like = made.new_empty((layers, texts, heads, 0, head_size))
+        return Store(made)
 
     def give_back(self, store: Store) -> None:
         """Let the next text have it."""
@@ -122,10 +134,8 @@ class GraphedModel(HuggingFaceModel):
     def prepare(self, cache: RowCache, most_rows: int) -> None:
         """Record passes over up to `most_rows` rows now, so that no step waits for it later."""
         assert isinstance(cache, StoredCache)
-        last = size_for(most_rows, SIZES) or SIZES[-1]
-        tree_rows = size_for(most_rows, TREE_ROWS) or TREE_ROWS[-1]
-        for num_rows in SIZES[: SIZES.index(last) + 1]:
-            self._recorded(cache, PassSize(num_rows, tree_rows))
+        for size in product(up_to(most_rows, SIZES), up_to(most_rows, TREE_ROWS)):
+            self._recorded(cache, PassSize(*size))
 
     def forward(
         self,

@@ -150,3 +150,8 @@ class RowsOfStore(TreeCache):
 def size_for(number: int, sizes: Sequence[int]) -> int | None:
     """The first of ascending `sizes` that is not less than `number`, if there is one."""
     return next((size for size in sizes if size >= number), None)
+
+
+def up_to(number: int, sizes: Sequence[int]) -> Sequence[int]:
+    """The ascending `sizes` that serve everything up to `number`, as far as there are any."""
+    return [size for before, size in zip((0, *sizes), sizes, strict=False) if before < number]

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from planner.documents.document import PlannerError
 from planner.verifiers.verifier import Source, source_of
+from tree_kernels.backend import unavailable
+from tree_kernels.launches import race_speeds
 from tree_kernels.successive import by_inversion, by_race
 
 __all__ = ["BELOW_ONE", "BLOCK", "Source", "TorchSource", "seeded_source", "source_of"]
@@ -57,7 +59,14 @@ class TorchSource:
             return drawn
         if k == 1:
             return self.with_replacement(probs, 1)
+        if probs.dtype == torch.float32 and unavailable(probs.device) is None:
+            return self.by_kernel(probs, k)
         return by_race(probs, self.uniforms(probs.shape, probs.device), k)
+
+    def by_kernel(self, probs: Tensor, k: int) -> Tensor:
+        """`by_race`, its random numbers made where they are needed; probs float32 [w, V]."""
+        seeds = torch.randint(2**62, (len(probs),), device=probs.device, generator=self.generator)
+        return race_speeds(probs, seeds).topk(k, dim=-1).indices
 
     def accept(self, share: float, total: float) -> bool:
         if not self._coins:

@@ -18,7 +18,9 @@ from tree_kernels import (
     verified,
     verify_walk,
 )
+from tree_kernels.launches import race_speeds
 from tree_kernels.reference import packed
+from tree_kernels.successive import by_race
 
 from .bench import Bench
 from .inputs import ancestors, in_heavy_order, inputs, random_parents, relative_error
@@ -49,6 +51,7 @@ def run(bench: Bench) -> None:
     for method in verified.METHODS:
         row = {"what": f"{trees} walks, children {method}"}
         bench.attempt(row, lambda method=method: walks(bench, method, trees))
+    bench.attempt({"what": "race of four tokens"}, lambda: _race(bench))
     bench.check_time()
     replays = 5 if bench.dry else 1000
     bench.attempt({"what": f"{replays} graph replays"}, lambda: _replays(bench, replays))
@@ -150,6 +153,26 @@ def walks(bench: Bench, method: verified.Method, trees: int) -> Row:
         equal += [each[:end] for each in got] == [each[:end] for each in expected]
         accepted += end - 1
     return {"equal": equal, "accepted": accepted, "right": equal == trees}
+
+
+def _race(bench: Bench) -> Row:
+    """Who comes first and second, beside the chances: no pair of tokens is five standard errors
+    off.  On the CPU by torch's own numbers."""
+    chances = torch.tensor([0.5, 0.3, 0.15, 0.05], device=bench.device)
+    probs = chances.repeat(20_000, 1)
+    generator = torch.Generator(bench.device).manual_seed(0)
+    if bench.dry:
+        kind = {"dtype": torch.float64, "generator": generator}
+        drawn = by_race(probs, torch.rand(probs.shape, **kind), 2)
+    else:
+        seeds = torch.randint(2**62, (len(probs),), generator=generator, device=bench.device)
+        drawn = race_speeds(probs, seeds).topk(2, dim=-1).indices
+    counts = torch.bincount(4 * drawn[:, 0] + drawn[:, 1], minlength=16).view(4, 4).cpu()
+    p = chances.cpu()
+    law = p[:, None] * p / (1 - p)[:, None] * (1 - torch.eye(4))
+    error = (counts - len(probs) * law).abs() / (len(probs) * law * (1 - law)).sqrt().clamp(1e-9)
+    worst = float(error[law > 0].max())
+    return {"standard_errors": worst, "right": worst < 5 and int(counts.diagonal().sum()) == 0}
 
 
 def _replays(bench: Bench, replays: int) -> Row:

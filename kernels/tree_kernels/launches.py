@@ -17,6 +17,8 @@ CLIMBING = 2048
 """Words that one program of `climb` holds."""
 KEPT = 4096
 """Elements that one program of `keep` moves at once."""
+RACING = 1024
+"""Tokens that one program of `race` serves."""
 VERIFIED = 8192
 """Tokens that the program of `descend` looks at at once."""
 
@@ -152,6 +154,24 @@ def verify_walk(
             METHOD=METHODS.index(method), BLOCK=block, num_warps=max(1, min(16, block // 256)),
         )  # fmt: skip
     return walked
+
+
+def race_speeds(probs: Tensor, seeds: Tensor) -> Tensor:
+    """The speeds of tokens in a race, as `successive.by_race` has it: float32 [w, V], the greatest
+    of which are the first; those of no chance are negative, and come behind.
+
+    probs  float32 [w, V], on a CUDA device
+    seeds  int64 [w]        the random numbers of a row follow from its own
+    """
+    from .step_kernels import race
+
+    num_rows, num_tokens = probs.shape
+    speeds = torch.empty((num_rows, num_tokens), dtype=torch.float32, device=probs.device)
+    with on(probs.device):
+        race[(-(-num_tokens // RACING), num_rows)](
+            probs.contiguous(), seeds, speeds, num_tokens, BLOCK=RACING, num_warps=4
+        )
+    return speeds
 
 
 def power_of_two(number: int) -> int:

@@ -1,5 +1,5 @@
-"""The kernels of a step around its attention: ancestor bits, lists of their non-empty blocks, the
-accepted path, and its rows moved behind the prefix."""
+"""The kernels of a step around its attention: when tokens arrive in a race, ancestor bits, lists of
+their non-empty blocks, the accepted path, and its rows moved behind the prefix."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
@@ -155,3 +155,35 @@ def walk(
     tl.store(rows + line + nodes, path, nodes < num_nodes)
     tl.store(counts + text, count)
     tl.store(next_tokens + text, token)
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def race(
+    probs,  # float32 [w, V]
+    seeds,  # int64 [w]
+    speeds,  # float32 [w, V]
+    num_tokens,
+    BLOCK: tl.constexpr,
+):
+    """The speeds of some tokens of one row, whose random numbers follow from its seed: grid
+    (V / BLOCK, w).
+
+    A time is -log1p(-v), where v is uniform, of 64 random bits: the first to arrive have the
+    smallest v, which 32 bits would hardly tell apart.
+    """
+    row = tl.program_id(1).to(tl.int64)
+    token = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    high, low, _, _ = tl.randint4x(tl.load(seeds + row), token)
+    v = high.to(tl.uint32, bitcast=True).to(tl.float32) * 2.0**-32
+    v += (low.to(tl.uint32, bitcast=True).to(tl.float32) + 0.5) * 2.0**-64
+    v = tl.minimum(v, 1.0 - 2.0**-24)
+    # A GPU's logarithm near 1 is right to 2^-22, not to so much of itself: 2 artanh(v / (2 - v)).
+    half = v / (2.0 - v)
+    square = half * half
+    series = 1.0 / 15 + tl.zeros_like(v)
+    for odd in tl.static_range(13, 0, -2):
+        series = series * square + 1.0 / odd
+    time = tl.where(v < 0.5, 2.0 * half * series, -tl.log(1.0 - v))
+    place = row * num_tokens + token
+    chance = tl.load(probs + place, token < num_tokens, 0.0)
+    tl.store(speeds + place, tl.where(chance > 0, chance / time, -time), token < num_tokens)

@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
 from tree_kernels.launches import power_of_two
-from tree_kernels.step_kernels import climb, keep, list_blocks, walk
+from tree_kernels.step_kernels import climb, keep, list_blocks, race, walk
 from tree_kernels.verify_kernels import descend
 
 SHARED = {80: 166_912, 90: 232_448}
@@ -33,8 +33,8 @@ INTEGERS = (
 TYPES = (
     {"factor": "fp32"}
     | dict.fromkeys(INTEGERS, "*i32")
-    | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked"), "*i64")
-    | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs"), "*fp32")
+    | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked", "seeds"), "*i64")
+    | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs", "probs", "speeds"), "*fp32")
     | dict.fromkeys(("uniforms", "shares"), "*fp64")
 )
 SMALL = {
@@ -44,6 +44,7 @@ SMALL = {
         {"GROUP": 4, "BLOCK_M": 64, "BLOCK_NODES": 16, "BLOCK_WORDS": 8, "tree_rows": None},
     ),
     "keep": (keep, {"HEAD_DIM": 128, "BLOCK_D": 128, "BLOCK_ROWS": 32}),
+    "race": (race, {"BLOCK": 1024}),
     "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
     "descend, independent": (descend, {"METHOD": 0, "BLOCK": 1024}),
     "descend, distinct": (descend, {"METHOD": 1, "BLOCK": 1024}),

@@ -17,7 +17,7 @@ from planner.plans.plan import Plan
 from planner.policies import GreedyDrafting
 from runtime import Decoder, HuggingFaceModel, attention, graphs
 from runtime.graphed import GraphedModel, Store, Stores, capacity_for, graphed
-from runtime.graphs import SIZES, PassSize, RowsOfStore, size_for
+from runtime.graphs import SIZES, PassSize, RowsOfStore, size_for, up_to
 from runtime.language_model import LanguageModel
 from tests.runtime.recorded_ops import RecordedOps, attention_on_device
 from tests.runtime.small_models import FAMILIES, POSITIONS, VOCABULARY, plan, small_model
@@ -178,6 +178,13 @@ def test_a_pass_is_recorded_for_the_next_size(number, size):
     assert size_for(number, SIZES) == size
 
 
+@pytest.mark.parametrize(
+    ("number", "sizes"), [(1, (1,)), (3, (1, 2, 4)), (4, (1, 2, 4)), (600, SIZES)]
+)
+def test_sizes_that_serve_all_passes_up_to_one(number, sizes):
+    assert tuple(up_to(number, SIZES)) == sizes
+
+
 @pytest.mark.parametrize("wanted", [plan([-1, 0, 0, 1, 1], temperature=0.6), GROWING, plan([-1])])
 def test_decoding_is_what_it_was_and_records_nothing_once_it_has_begun(wanted):
     target, plain_target, recorder = both()
@@ -266,3 +273,5 @@ def test_sizes_that_are_made_ready_for():
     made = cache.taken(0).passes
     assert {PassSize(rows, 224) for rows in (1, 2, 4, 8, 16, 24, 32)} <= set(made)
     assert recorder.num_recorded > before
+    quick.prepare(cache, 225)
+    assert {PassSize(rows, tree) for rows in SIZES for tree in (224, 1024)} == set(made)

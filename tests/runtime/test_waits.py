@@ -20,13 +20,12 @@ from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting, TreeDrafting
 from planner.verifiers import VERIFIERS
 from profiler.times.cost_grid import typical_tree
-from runtime import HuggingFaceModel, Session, candidates, draft_tree, session, walks
+from runtime import HuggingFaceModel, Session, candidates, draft_tree, randomness, session, walks
 from runtime import cache as caches
 from runtime.randomness import TorchSource, seeded_source
 from runtime.walks import METHODS, walk_at_once
 from tests.runtime.recorded_ops import READ_BY_THE_HOST
 from tests.runtime.small_models import small_model
-from tree_kernels.successive import by_race
 
 ROOT = Path(__file__).parents[2]
 VIEWS = {"view", "transpose", "unsqueeze", "slice", "select", "expand", "_unsafe_view", "t",
@@ -86,6 +85,10 @@ def launched(function: Any) -> Any:
     return call
 
 
+def speeds(probs: torch.Tensor, seeds: torch.Tensor) -> torch.Tensor:
+    return probs / torch.empty_like(probs).exponential_()
+
+
 def _names_a_device(args: Any) -> bool:
     return any(isinstance(each, torch.device) for each in args[1:])
 
@@ -117,9 +120,10 @@ def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def raced(source: TorchSource, probs: torch.Tensor, k: int) -> torch.Tensor:
         if k == 1:
             return source.with_replacement(probs, 1)
-        return by_race(probs, source.uniforms(probs.shape, probs.device), k)
+        return source.by_kernel(probs, k)
 
     monkeypatch.setattr(TorchSource, "without_replacement", raced)
+    monkeypatch.setattr(randomness, "race_speeds", launched(speeds))
 
 
 def counted(verifier: str, drafting: Any, temperature: float) -> tuple[Counter[str], float, float]:

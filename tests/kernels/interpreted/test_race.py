@@ -1,0 +1,65 @@
+"""The race of tokens, interpreted: times are exponential, rows and tokens independent, and each is
+the first as often as it should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from tree_kernels.launches import race_speeds
+
+from .guarded import guarded_allocations
+
+FEW = 1e-3
+"""Least p-value; seeds are fixed."""
+
+
+def seeds(number: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(2**62, (number,), generator=torch.Generator().manual_seed(seed))
+
+
+def speeds(probs: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+    with guarded_allocations():
+        return race_speeds(probs, of)
+
+
+def test_times_are_exponential():
+    times = 1 / speeds(torch.ones(4, 3000), seeds(4)).double().numpy()
+    assert stats.kstest(times.ravel(), "expon").pvalue > FEW
+    # Of the smallest, too, which decide a race.
+    least = np.sort(times.ravel())[:200] / np.sort(times.ravel())[200]
+    assert stats.kstest(least, "uniform").pvalue > FEW
+    assert len(np.unique(times)) > 0.99 * times.size  # of 32 bits each
+
+
+def test_rows_and_tokens_do_not_know_of_each_other():
+    ranks = stats.rankdata(speeds(torch.ones(2, 3000), seeds(2)).numpy(), axis=1)
+    for one, other in ((ranks[0], ranks[1]), (ranks[0, 1:], ranks[0, :-1])):
+        assert stats.spearmanr(one, other).pvalue > FEW
+
+
+def test_a_seed_gives_its_row_and_a_chance_is_a_factor():
+    probs = torch.tensor([[0.5, 0.0, 0.25, 0.125]]).repeat(3, 1)
+    known = seeds(2)
+    found = speeds(probs, torch.stack([known[0], known[1], known[0]]))
+    assert torch.equal(found[0], found[2])
+    assert not torch.equal(found[0], found[1])
+    even = speeds(torch.ones(3, 4), torch.stack([known[0], known[1], known[0]]))
+    torch.testing.assert_close(found[:, [0, 2, 3]], (probs * even)[:, [0, 2, 3]])
+    assert (found[:, 1] == -1 / even[:, 1]).all()
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_the_first_two_are_drawn_one_after_the_other_without_replacement(factor):
+    """A distribution that is another one is found out."""
+    p = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    changed = p * torch.tensor([factor, 1.0, 1.0, 1.0])
+    drawn = speeds(changed.repeat(6000, 1), seeds(6000, 1)).topk(2, dim=-1).indices.numpy()
+    pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
+    chances = p.double().numpy()
+    law = np.array([chances[a] * chances[b] / (1 - chances[a]) for a, b in pairs])
+    expected = law / law.sum() * len(drawn)  # but for how 0.3 is rounded, the sum is 1
+    found = [int((drawn == pair).all(1).sum()) for pair in pairs]
+    assert (stats.chisquare(found, expected).pvalue > FEW) == (factor == 1)
