@@ -12,6 +12,8 @@ WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
 """Kinds of time in which a core is not free, as the system counts them."""
 EVERY, SHARE = 0.5, 0.001
 """Seconds between two looks, and the share of time that looking may take."""
+PAUSE = 0.05
+"""Seconds of which this process worked less than half: then it was others' turn."""
 
 
 def allowed_cores() -> set[int]:
@@ -40,12 +42,16 @@ class FreeCores:
         self._free = float(len(allowed_cores()))
         self._seen = self._look()
         self._next = self._seen[0] + EVERY
+        self._asked = self._seen[0], self._seen[2]
 
     def now(self) -> float:
-        """The mean between the last two looks, if nothing long came between them; all cores, before
-        the second."""
-        now = perf_counter()
-        if now >= self._next:
+        """The mean between the last two looks with no pause between them; all cores, before there
+        are two such.  To be asked at every pass."""
+        asked, self._asked = self._asked, (perf_counter(), process_time())
+        now, worked = self._asked[0], self._asked[1] - asked[1]
+        if now - asked[0] > max(PAUSE, 2 * worked):
+            self._seen, self._next = self._look(), now + EVERY
+        elif now >= self._next:
             before, self._seen = self._seen, self._look()
             seconds, busy, own = (new - old for new, old in zip(self._seen, before, strict=True))
             if now < self._next + EVERY:

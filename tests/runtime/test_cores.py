@@ -58,6 +58,25 @@ def test_what_happened_in_a_long_pause_is_not_what_happens_now(machine) -> None:
     assert free.now() == pytest.approx(3)
 
 
+def test_what_others_do_while_it_is_their_turn_is_not_what_they_do_beside(machine) -> None:
+    """Short texts in turns with another program's: no look has a turn of the other between it and
+    the one before; a program beside both is seen in the first text that is long enough."""
+    free = FreeCores()
+    for _ in range(10):
+        for _ in range(3):
+            machine.passes(EVERY / 10, others=0)
+            assert free.now() == 4
+        machine.now += 0.7 * EVERY
+        machine.busy += 0.7 * EVERY * 4
+        assert free.now() == 4
+    for _ in range(11):
+        machine.passes(EVERY / 10, others=2)
+        found = free.now()
+    assert found == pytest.approx(2)
+    machine.now += 10 * EVERY
+    assert free.now() == pytest.approx(2)  # nothing else is known
+
+
 def test_a_look_that_takes_long_is_rare(machine) -> None:
     free = FreeCores()
     machine.look_seconds = EVERY / 10
