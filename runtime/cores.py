@@ -13,7 +13,8 @@ WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
 EVERY, SHARE = 0.5, 0.001
 """Seconds between two looks, and the share of time that looking may take."""
 PAUSE = 0.05
-"""Seconds of which this process worked less than half: then it was others' turn."""
+"""Seconds of which this process worked less than a tenth: it waited, for others' turn say, and not
+for a core that others hold."""
 
 
 def allowed_cores() -> set[int]:
@@ -49,7 +50,7 @@ class FreeCores:
         are two such.  To be asked at every pass."""
         asked, self._asked = self._asked, (perf_counter(), process_time())
         now, worked = self._asked[0], self._asked[1] - asked[1]
-        if now - asked[0] > max(PAUSE, 2 * worked):
+        if now - asked[0] > max(PAUSE, 10 * worked):
             self._seen, self._next = self._look(), now + EVERY
         elif now >= self._next:
             before, self._seen = self._seen, self._look()

@@ -15,6 +15,7 @@ from planner.verifiers import Verifier
 from planner.verifiers.rejection import NO_NUMBERS
 from planner.verifiers.verifier import Accepted, Source
 from tree_kernels import VerifiedTree, verify_walk
+from tree_kernels.backend import unavailable
 from tree_kernels.verified import ENDS, Method
 
 from .draft_tree import DraftTree
@@ -32,8 +33,9 @@ METHODS: dict[str, Method] = {
 
 def walked(verifier: Verifier, tree: DraftTree, target_probs: Tensor, rng: Source) -> Accepted:
     """The accepted path of a drafted tree, as `Verifier.walk` finds it, in the quicker way."""
-    method = METHODS.get(verifier.name)
-    if method is None or target_probs.device.type != "cuda" or not isinstance(rng, TorchSource):
+    method, device = METHODS.get(verifier.name), target_probs.device
+    slow = device.type == "cpu" or unavailable(device) is not None
+    if method is None or slow or not isinstance(rng, TorchSource):
         return verifier.walk(tree, target_probs, rng)
     return walk_at_once(method, tree, target_probs, rng)
 

@@ -77,6 +77,17 @@ def test_what_others_do_while_it_is_their_turn_is_not_what_they_do_beside(machin
     assert free.now() == pytest.approx(2)  # nothing else is known
 
 
+def test_who_gets_little_of_its_core_does_not_pause(machine) -> None:
+    """Long passes that others let have a quarter of the time: that is what is to be seen."""
+    free = FreeCores()
+    for _ in range(12):
+        machine.now += EVERY / 4
+        machine.own += EVERY / 16
+        machine.busy += EVERY
+        found = free.now()
+    assert found == pytest.approx(0.25)
+
+
 def test_a_look_that_takes_long_is_rare(machine) -> None:
     free = FreeCores()
     machine.look_seconds = EVERY / 10
