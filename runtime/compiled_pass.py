@@ -13,7 +13,6 @@ from tree_kernels.host.products import AT_ONCE, BFLOAT16, FLOAT16, FLOAT32, LINE
 from tree_kernels.host.team import ALONE, Team
 from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRead, read_rows
 
-from .cores import FreeCores
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
 
@@ -35,7 +34,6 @@ class WholePass:
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
-        self._cores = FreeCores()
         self._kept: list[Tensor] = []  # the addresses stay theirs
         self._embeddings = model.model.embed_tokens.weight.detach()
         layers = model.model.layers
@@ -71,7 +69,9 @@ class WholePass:
         """Is a pass over these made this way?"""
         return sum([len(asked.tokens) for asked in inputs]) <= self.most_rows
 
-    def read(self, inputs: Sequence[PassInput], heads: LayerHeads) -> tuple[Tensor, Tensor]:
+    def read(
+        self, inputs: Sequence[PassInput], heads: LayerHeads, free_cores: float
+    ) -> tuple[Tensor, Tensor]:
         """Logits [k, V] and last hidden states [k, h] of all rows that are wanted, one text's
         behind the other's."""
         texts = texts_of(heads, inputs, self._embeddings)
@@ -95,17 +95,15 @@ class WholePass:
             wanted=np.concatenate(wanted),
         )
         turns, shape = heads.turns.numpy(), PassHeads(*heads[:3])
-        logits, hidden = read_rows(rows, self._weights, turns, shape, self._team_now())
+        logits, hidden = read_rows(rows, self._weights, turns, shape, self.team_for(free_cores))
         told = torch.from_numpy(logits)
         if self._head_bias is not None:
             told += self._head_bias
         return told, torch.from_numpy(hidden)
 
-    def _team_now(self) -> Team:
-        size = self.team.size
-        if size > 1:
-            size = max(1, min(size, round(self._cores.now())))
-        return self.team._replace(size=size)
+    def team_for(self, free_cores: float) -> Team:
+        """The threads that make a pass while other programs leave so many cores."""
+        return self.team._replace(size=max(1, min(self.team.size, round(free_cores))))
 
     def _keep(self, weight: Tensor) -> None:
         self._kept.append(shortest(weight.detach()).contiguous())

@@ -47,7 +47,8 @@ class FreeCores:
 
     def now(self) -> float:
         """The mean between the last two looks with no pause between them; all cores, before there
-        are two such.  To be asked at every pass."""
+        are two such.  To be asked before every pass of every model: a long pass, of a prompt say,
+        that is not told apart from the pause before it makes a pause look like work."""
         asked, self._asked = self._asked, (perf_counter(), process_time())
         now, worked = self._asked[0], self._asked[1] - asked[1]
         if now - asked[0] > max(PAUSE, 10 * worked):
@@ -64,3 +65,7 @@ class FreeCores:
     def _look() -> tuple[float, float, float]:
         """Now, and what the cores and this process have worked until now, in seconds."""
         return perf_counter(), busy_seconds(), process_time()
+
+
+CORES = FreeCores()
+"""Those of this process."""

@@ -24,6 +24,7 @@ from tree_kernels.host.team import ALONE, team_of
 
 from .cache import RowCache, TreeCache
 from .compiled_pass import WholePass
+from .cores import CORES
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
@@ -150,12 +151,12 @@ class FusedModel(HuggingFaceModel):
 
     def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
-        heads, whole = self._heads_up_to(inputs), self._whole
+        heads, whole, free_cores = self._heads_up_to(inputs), self._whole, CORES.now()
         if whole is not None:
             if torch.get_num_threads() != self._threads_timed:
                 self._choose_rows(whole)
             if whole.serves(inputs):
-                return whole.read(inputs, heads)
+                return whole.read(inputs, heads, free_cores)
         return self._in_parts(heads, inputs)
 
     @torch.inference_mode()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from runtime import cores
+from runtime import cores, fused
+from runtime.cache import TreeCache
 from runtime.compiled_pass import WholePass
 from runtime.cores import EVERY, FreeCores
+from runtime.fused import MOST_ROWS, FusedModel
 from tests.runtime.small_models import small_model
 from tree_kernels.host.team import Team
 
@@ -98,11 +101,29 @@ def test_a_look_that_takes_long_is_rare(machine) -> None:
 
 
 @pytest.mark.parametrize(("free", "size"), [(4.0, 3), (2.6, 3), (2.4, 2), (0.3, 1), (-0.2, 1)])
-def test_a_pass_has_no_more_threads_than_there_are_free_cores(free, size, monkeypatch) -> None:
-    monkeypatch.setattr(FreeCores, "now", lambda self: free)
+def test_a_pass_has_no_more_threads_than_there_are_free_cores(free, size) -> None:
     whole = WholePass(small_model("llama"), 1e-6)
     whole.team = Team(3, 1, 2, 3, 4)
-    assert whole._team_now() == Team(size, 1, 2, 3, 4)
+    assert whole.team_for(free) == Team(size, 1, 2, 3, 4)
+
+
+def test_the_pass_over_a_prompt_does_not_hide_the_pause_before_it(machine, monkeypatch) -> None:
+    """It is a long one, and not made by a team; who would ask behind it alone would see neither
+    pause nor work, but half of each."""
+    free = FreeCores()
+    monkeypatch.setattr(fused, "CORES", free)
+    model = FusedModel(small_model("llama"))
+    model._whole.most_rows = 1
+    for _ in range(10):
+        machine.now += 0.7 * EVERY
+        machine.busy += 0.7 * EVERY * 4  # another's turn
+        cache = TreeCache(2, 128)
+        for size in (MOST_ROWS + 1, 1, 1):
+            tokens = torch.zeros(size, dtype=torch.int64)
+            model.forward(tokens, tokens + torch.arange(size), cache)
+            cache.append(size)
+            machine.passes(EVERY / 4, others=0)
+        assert free.now() == 4
 
 
 def test_of_this_machine() -> None:
