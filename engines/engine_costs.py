@@ -50,8 +50,9 @@ def start_errors(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) ->
         for size in sizes
     ]
     means = np.array([[each.mean(axis=1) for each in row] for row in ratios])
-    num_free = max(starts[0][sizes[0]]["plain"].shape[1] - 1, 1)
-    within = np.array([[each.var(axis=1) for each in row] for row in ratios]) / num_free
+    within = np.array(
+        [[each.var(axis=1) / max(each.shape[1] - 1, 1) for each in row] for row in ratios]
+    )
     between = means.var(axis=1, ddof=1) - within.mean(axis=1)  # [sizes, samplings]
     variance = np.maximum(between.mean(axis=0), 0.0) * (1 + 1 / len(starts))
     return [float(each) for each in np.sqrt(variance).round(5)]

@@ -35,7 +35,7 @@ from .program import Program, Running, check_batches
 from .timing import Turns, joined, lengths, time_passes, time_steps
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
-"""Prompts that the engine decodes for its times, and the length of their continuations."""
+"""Prompts that the engine decodes for its times, at most, and the length of their continuations."""
 PASS_REPEATS = 30
 NUM_UNBEGUN = 3
 """Starts of chains that are not begun: one start is in a quick or a slow state by chance."""
@@ -246,7 +246,7 @@ def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
     work = {"passes": 10} | {f"steps-{n}": 5 for n in lengths(facts, every=True)}
     if "confident" in facts.solvers:
-        work |= {f"unbegun-{s}-{n}": 4 for s in range(NUM_UNBEGUN) for n in lengths(facts)}
+        work |= {f"unbegun-{s}-{n}": 2 for s in range(NUM_UNBEGUN) for n in lengths(facts)}
     for requests in {*settings.batch_sizes} - {1}:
         work |= {f"passes-of-{requests}": 10 * requests}
         work |= {f"steps-{n}-of-{requests}": 5 * requests for n in lengths(facts)}

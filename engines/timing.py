@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 
@@ -26,6 +27,9 @@ NEVER = 0.99
 """A confidence that a draft has hardly ever."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
+SECONDS, LEAST = (10.0, 30.0), (1, 3)
+"""How long prompts are decoded for a chain's times, and how many at least: of chains that are not
+begun, which are timed in several starts, and of others.  A large target would take hours."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def time_steps(
 ) -> Piece:
     """Chains of `length` in turns with none, both started for it: milliseconds a step of either
     ("plain", "drafted"), and tokens drafted by a step ("length"), which are fewer at a text's end:
-    float64 [samplings, prompts] each.
+    float64 [samplings, prompts] each, of as many prompts as there is time for.
 
     begun  False: chains that may have `length` tokens, and are hardly ever begun, since the draft
            is hardly ever so sure
@@ -104,20 +108,23 @@ def time_steps(
     drafting = ConfidentDrafting(max_depth=length, confidence=0.0 if begun else NEVER)
     most = length if begun else 0
     enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * most))
-    rows: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
+    columns: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
     with (
         engine.running(None, turns.requests) as plain,
         engine.running(drafting, turns.requests) as running,
     ):
         both = {"plain": plain, "drafted": running}
         enough.warm(both)
-        for sampling in samplings:
-            found = replace(enough, sampling=sampling).decoded(both)
-            for name, answers in found.items():
-                rows[name].append([each.ms / each.num_steps for each in answers])
-            drafted = [each.num_drafted / each.num_steps for each in found["drafted"]]
-            rows["length"].append([each or most for each in drafted])
-    return {name: np.array(each) for name, each in rows.items()}
+        end = perf_counter() + SECONDS[begun]
+        for number in range(len(turns.prompts)):
+            if number >= LEAST[begun] and perf_counter() > end:
+                break
+            found = [replace(enough, sampling=each).decoded(both, [number]) for each in samplings]
+            for name in both:
+                columns[name].append([each[name][0].ms / each[name][0].num_steps for each in found])
+            ran = [each["drafted"][0] for each in found]
+            columns["length"].append([each.num_drafted / each.num_steps or most for each in ran])
+    return {name: np.array(each).T for name, each in columns.items()}
 
 
 def joined(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> dict[int, Piece]:

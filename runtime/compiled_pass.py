@@ -9,21 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tree_kernels.host.products import AT_ONCE, BFLOAT16, FLOAT16, FLOAT32, LINE
 from tree_kernels.host.team import ALONE, Team
 from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRead, read_rows
 
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
+from .short_weights import WRITTEN_AS, Written, shortest
 
-WRITTEN_AS = {torch.float32: FLOAT32, torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
 ITSELF = np.ones((1, 1), bool)
 """A lone row sees itself beside all those before it."""
 
 
 class WholePass:
-    """The compiled passes of a model with weights of 32 bits, which it reads where they lie, or
-    half as long where they say as much.
+    """The compiled passes of a model with weights of 32 bits, which it reads where they lie, or in
+    the `shortest` form that says as much.
 
     most_rows  of a pass that is made this way
     team       the threads that make it, or as many of them as other programs leave cores: all of
@@ -34,7 +33,7 @@ class WholePass:
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
-        self._kept: list[Tensor] = []  # the addresses stay theirs
+        self._kept: list[Written] = []  # the addresses stay theirs
         self._embeddings = model.model.embed_tokens.weight.detach()
         layers = model.model.layers
         biases, head_norms, norms = [], [], []
@@ -56,9 +55,7 @@ class WholePass:
         self._keep(head.weight)
         self._head_bias = None if head.bias is None else head.bias.detach()
         self._weights = ModelWeights(
-            products=np.array(
-                [(each.data_ptr(), *each.shape, WRITTEN_AS[each.dtype]) for each in self._kept]
-            ),
+            products=np.array([_told(each) for each in self._kept]),
             norms=_stacked([*norms, model.model.norm.weight]),
             biases=_stacked(biases),
             head_norms=_stacked(head_norms),
@@ -106,19 +103,14 @@ class WholePass:
         return self.team._replace(size=max(1, min(self.team.size, round(free_cores))))
 
     def _keep(self, weight: Tensor) -> None:
-        self._kept.append(shortest(weight.detach()).contiguous())
+        self._kept.append(shortest(weight.detach().contiguous()))
 
 
-def shortest(weight: Tensor) -> Tensor:
-    """A weight of 32 bits in 16, if these hold every entry exactly, as those of a model do that was
-    saved so: memory gives twice as many at a time."""
-    height, width = weight.shape
-    if width % LINE == 0 and height % AT_ONCE == 0:
-        for dtype in (torch.bfloat16, torch.float16):
-            short = weight.to(dtype)
-            if torch.equal(short.float(), weight):
-                return short
-    return weight
+def _told(weight: Written) -> tuple[int, ...]:
+    """A row of `ModelWeights.products`."""
+    entries, scales = weight
+    where = 0 if scales is None else scales.data_ptr()
+    return entries.data_ptr(), *entries.shape, WRITTEN_AS[entries.dtype], where
 
 
 def _stacked(weights: Sequence[Tensor]) -> np.ndarray:

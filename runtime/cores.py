@@ -13,8 +13,8 @@ WORKING = ("user", "nice", "system", "irq", "softirq", "steal")
 EVERY, SHARE = 0.5, 0.001
 """Seconds between two looks, and the share of time that looking may take."""
 PAUSE = 0.05
-"""Seconds of which this process worked less than a tenth: it waited, for others' turn say, and not
-for a core that others hold."""
+"""Seconds between two passes after which it was something else's turn: another program's, say, or
+another engine's in this process."""
 
 
 def allowed_cores() -> set[int]:
@@ -43,15 +43,13 @@ class FreeCores:
         self._free = float(len(allowed_cores()))
         self._seen = self._look()
         self._next = self._seen[0] + EVERY
-        self._asked = self._seen[0], self._seen[2]
+        self._left = self._seen[0]
 
     def now(self) -> float:
         """The mean between the last two looks with no pause between them; all cores, before there
-        are two such.  To be asked before every pass of every model: a long pass, of a prompt say,
-        that is not told apart from the pause before it makes a pause look like work."""
-        asked, self._asked = self._asked, (perf_counter(), process_time())
-        now, worked = self._asked[0], self._asked[1] - asked[1]
-        if now - asked[0] > max(PAUSE, 10 * worked):
+        are two such.  To be asked before every pass of every model, a prompt's too."""
+        now = perf_counter()
+        if now - self._left > PAUSE:
             self._seen, self._next = self._look(), now + EVERY
         elif now >= self._next:
             before, self._seen = self._seen, self._look()
@@ -60,6 +58,10 @@ class FreeCores:
                 self._free = len(allowed_cores()) - max(0.0, busy - own) / seconds
             self._next = now + max(EVERY, (perf_counter() - now) / SHARE)
         return self._free
+
+    def done(self) -> None:
+        """Tell that the pass is over."""
+        self._left = perf_counter()
 
     @staticmethod
     def _look() -> tuple[float, float, float]:

@@ -152,12 +152,14 @@ class FusedModel(HuggingFaceModel):
     def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
         heads, whole, free_cores = self._heads_up_to(inputs), self._whole, CORES.now()
-        if whole is not None:
-            if torch.get_num_threads() != self._threads_timed:
-                self._choose_rows(whole)
-            if whole.serves(inputs):
-                return whole.read(inputs, heads, free_cores)
-        return self._in_parts(heads, inputs)
+        if whole is not None and torch.get_num_threads() != self._threads_timed:
+            self._choose_rows(whole)
+        if whole is not None and whole.serves(inputs):
+            read = whole.read(inputs, heads, free_cores)
+        else:
+            read = self._in_parts(heads, inputs)
+        CORES.done()
+        return read
 
     @torch.inference_mode()
     def _in_parts(self, heads: LayerHeads, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:

@@ -14,10 +14,11 @@ from planner.documents.document import PlannerError
 from tree_kernels import available
 
 from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
-from .fused import fused
+from .fused import FUSED_FAMILIES, fused, is_fusable
 from .graphed import graphed
 from .language_model import LanguageModel
 from .models import HuggingFaceModel
+from .short_weights import to_eight_bits
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +27,9 @@ DTYPES = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
     "float64": torch.float64,
+    "int8": torch.float32,
 }
+"""What is computed in; weights of int8 are rounded to it and read so (`rounded`)."""
 
 
 def load_model(
@@ -46,12 +49,28 @@ def load_model(
         AutoModelForCausalLM, "causal language model", name, dtype=kind, attn_implementation=own
     )
     try:
-        model = model.to(place)
+        model = rounded(model.to(place), dtype)
     except torch.OutOfMemoryError:
         raise PlannerError(
             f"{name}: does not fit into the memory of {device}; choose a smaller model or dtype"
         ) from None
     return with_attention(model, attention, name=str(name))
+
+
+def rounded(model: PreTrainedModel, dtype: str) -> PreTrainedModel:
+    """A model that computes in `DTYPES[dtype]`, its weights rounded in place if that is int8.
+
+    Raises PlannerError for int8 where our own passes, which read it, do not serve the model.
+    """
+    if dtype == "int8":
+        if not is_fusable(model):
+            raise PlannerError(
+                f"dtype: got int8 for a {model.config.model_type} model on {model.device}, "
+                f"expected one of {', '.join(FUSED_FAMILIES)} on a CPU, with memory for two more "
+                "copies and no attention asked for; give --dtype float32 or bfloat16"
+            )
+        to_eight_bits(model)
+    return model
 
 
 def with_attention(

@@ -21,6 +21,7 @@ from .attention import MASKED, TREE, visibility, why_not_tree
 from .cache import CachesTogether, RowCache, TreeCache
 from .language_model import PassInput, PassOutput
 from .probe import check_tree_passes
+from .short_weights import in_eight_bits
 
 TESTED_FAMILIES = (
     "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "llama", "mistral", "olmo2", "phi3",
@@ -61,7 +62,7 @@ class HuggingFaceModel:
         self.device: torch.device = next(model.parameters()).device
         stop = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
         self.stop_tokens = () if stop is None else tuple(np.atleast_1d(stop).tolist())
-        self.dtype = str(model.dtype).removeprefix("torch.")
+        self.dtype = "int8" if in_eight_bits(model) else str(model.dtype).removeprefix("torch.")
         self._num_layers = int(config.num_hidden_layers)
         self._config = config
         self._info: ModelInfo | None = None

@@ -22,8 +22,8 @@ from .held_tokens import held_at_nodes
 from .language_model import HiddenModel, LanguageModel, PassInput, PassOutput, PreparedModel
 from .passes import Asking, alone
 from .randomness import Source
-from .token_distribution import distribution
-from .walks import walked
+from .token_distribution import distribution, most_probable
+from .walks import walked, walked_greedily
 
 Score = Callable[[Tensor], Tensor]
 """Last hidden states of the draft, float [w, H], to P(the token there is accepted), float [w]."""
@@ -183,12 +183,18 @@ class Session:
         tree, draft_ms = yield from self._drafted(policy, max_depth)
         drafted = perf_counter()
         answer = yield self._verification(tree)
-        target_probs = self._distribution(
-            answer.logits, self._sampling, tree, range(tree.num_nodes)
-        )
-        verified = self.now()
-        path, ranks, tokens = walked(self._verifier, tree, target_probs, self.rng)
-        logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
+        nodes = range(tree.num_nodes)
+        if self._sampling.is_greedy:
+            held = self._held(self._sampling, tree, nodes, answer.logits.shape[-1])
+            chosen = most_probable(answer.logits, self._sampling, held)
+            verified = self.now()
+            path, ranks, tokens = walked_greedily(tree, chosen)
+            logprobs = (0.0,) * len(tokens) if self._logprobs else ()
+        else:
+            target_probs = self._distribution(answer.logits, self._sampling, tree, nodes)
+            verified = self.now()
+            path, ranks, tokens = walked(self._verifier, tree, target_probs, self.rng)
+            logprobs = _logprobs(target_probs, path, tokens) if self._logprobs else ()
         self._keep(tree, path)
         self.tokens.extend(tokens)
         end = self.now()
@@ -283,10 +289,17 @@ class Session:
         self, logits: Tensor, sampling: Sampling, tree: DraftTree, nodes: Sequence[int]
     ) -> Tensor:
         """float [len(nodes), V]: what `sampling` makes of the logits behind `nodes`."""
-        held = None
-        if sampling.penalizes:
-            held = held_at_nodes(self.tokens, tree, nodes, logits.shape[-1])
+        held = self._held(sampling, tree, nodes, logits.shape[-1])
         return distribution(logits, sampling, held)
+
+    def _held(
+        self, sampling: Sampling, tree: DraftTree, nodes: Sequence[int], vocab_size: int
+    ) -> Tensor | None:
+        """bool [len(nodes), V]: the tokens that the text holds up to each node, where `sampling`
+        wants to know."""
+        if not sampling.penalizes:
+            return None
+        return held_at_nodes(self.tokens, tree, nodes, vocab_size)
 
     def _verification(self, tree: DraftTree) -> PassInput:
         """The target's pass over all nodes."""

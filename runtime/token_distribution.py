@@ -24,12 +24,7 @@ def distribution(logits: Tensor, sampling: Sampling, held: Tensor | None = None)
     keeps the token that crosses the nucleus' mass.  Temperature 0 puts all mass on the most
     probable token, whatever the others say.
     """
-    logits = logits if logits.dtype == torch.float64 else logits.float()
-    if sampling.penalizes:
-        assert held is not None, "a repetition penalty needs the tokens that the text holds"
-        penalty = sampling.repetition_penalty
-        held_back = torch.where(logits < 0, logits * penalty, logits / penalty)
-        logits = torch.where(held.to(logits.device), held_back, logits)
+    logits = _penalized(logits, sampling, held)
     if sampling.is_greedy:
         best = logits.argmax(-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, best, 1.0)
@@ -50,3 +45,19 @@ def distribution(logits: Tensor, sampling: Sampling, held: Tensor | None = None)
         small = probs < sampling.min_p * probs.amax(-1, keepdim=True)
         logits = logits.masked_fill(small, -torch.inf)
     return logits.softmax(-1)
+
+
+def most_probable(logits: Tensor, sampling: Sampling, held: Tensor | None = None) -> Tensor:
+    """int64 [...]: the tokens that `distribution` puts all mass on at temperature 0."""
+    return _penalized(logits, sampling, held).argmax(-1)
+
+
+def _penalized(logits: Tensor, sampling: Sampling, held: Tensor | None) -> Tensor:
+    """The logits as floats, those of tokens that the text holds lessened by the penalty."""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    if not sampling.penalizes:
+        return logits
+    assert held is not None, "a repetition penalty needs the tokens that the text holds"
+    penalty = sampling.repetition_penalty
+    held_back = torch.where(logits < 0, logits * penalty, logits / penalty)
+    return torch.where(held.to(logits.device), held_back, logits)

@@ -1,7 +1,8 @@
 """The walk down a drafted tree: a verifier's own, or on a GPU the same in one launch.
 
 A verifier asks for numbers of the device at every child that it tries, and each answer is a wait.
-Those whose decisions the kernel `verify_walk` makes wait once for all of a step.
+Those whose decisions the kernel `verify_walk` makes wait once for all of a step.  At temperature 0
+there is nothing to decide: the target's token at every node says all.
 """
 
 from __future__ import annotations
@@ -71,3 +72,22 @@ def walk_at_once(
     parents = tree.parents
     ranks = [tree.children[parents[node]].index(node) for node in path]
     return Accepted(path, ranks, tokens[: len(path) + 1])
+
+
+def walked_greedily(tree: DraftTree, chosen: Tensor) -> Accepted:
+    """The accepted path of a drafted tree where the target's distributions are points, as every
+    verifier finds it at temperature 0.
+
+    chosen  int64 [num_nodes]  the target's token behind each node
+    """
+    wanted, drafted = torch.stack((chosen, tree.tokens)).tolist()
+    found, node, rank = Accepted([], [], []), 0, 0
+    while rank >= 0:
+        found.tokens.append(wanted[node])
+        tokens = [drafted[child] for child in tree.children[node]]
+        rank = tokens.index(wanted[node]) if wanted[node] in tokens else -1
+        if rank >= 0:
+            node = tree.children[node][rank]
+            found.path.append(node)
+            found.ranks.append(rank)
+    return found

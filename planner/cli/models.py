@@ -179,7 +179,7 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
     from transformers.utils import logging
 
     from runtime.embedded import pair_paths
-    from runtime.loading import checked_attention, load_model, with_attention
+    from runtime.loading import checked_attention, load_model, rounded, with_attention
 
     checked_attention(attention)
     base, at, shape = name.partition("@")
@@ -187,7 +187,8 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
     logging.disable_progress_bar()  # a bar for a few megabytes
     try:
         folder = pair_paths(pair)[place]
-        module = load_model(folder, device=device, dtype=dtype, attention="sdpa").module
+        computed_in = "float32" if dtype == "int8" else dtype
+        module = load_model(folder, device=device, dtype=computed_in, attention="sdpa").module
     finally:
         logging.enable_progress_bar()
     if at:
@@ -195,4 +196,4 @@ def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> Lan
 
         kind = module.dtype
         module = inflate(module.float(), like=shape, dtype=kind, device=module.device)
-    return with_attention(module, attention, name=name)
+    return with_attention(rounded(module, dtype), attention, name=name)

@@ -82,9 +82,9 @@ MODEL_OPTIONS = (
     ),
     setting("--device", help="cpu, cuda, cuda:1, ... (default: cuda if present)."),
     setting(
-        "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
+        "--dtype", type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
         help="Precision of both models (default: a plan's own, else float32 on cpu, bfloat16 on "
-        "cuda).",
+        "cuda); int8, on cpu: their weights rounded, a scale for each row.",
     ),
     setting(
         "--attention", default="auto", show_default=True, metavar="[auto|tree|sdpa|eager]",

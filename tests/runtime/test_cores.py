@@ -43,38 +43,35 @@ def machine(monkeypatch) -> Machine:
 
 def test_what_others_hold_is_not_free(machine) -> None:
     free = FreeCores()
-    machine.passes(EVERY / 2, others=3)
-    assert free.now() == 4
-    machine.passes(EVERY / 2, others=3)
+    for _ in range(2):
+        assert free.now() == 4
+        machine.passes(EVERY / 2, others=3)
+        free.done()
     assert free.now() == pytest.approx(1)
     machine.passes(EVERY, others=0.5)
+    free.done()
     assert free.now() == pytest.approx(3.5)
     assert machine.looks == 3
 
 
-def test_what_happened_in_a_long_pause_is_not_what_happens_now(machine) -> None:
-    """Say, another engine's turn."""
-    free = FreeCores()
-    machine.passes(3 * EVERY, others=3)
-    assert free.now() == 4
-    machine.passes(EVERY, others=1)
-    assert free.now() == pytest.approx(3)
-
-
-def test_what_others_do_while_it_is_their_turn_is_not_what_they_do_beside(machine) -> None:
-    """Short texts in turns with another program's: no look has a turn of the other between it and
-    the one before; a program beside both is seen in the first text that is long enough."""
+def test_what_others_do_in_their_turn_is_not_what_they_do_beside(machine) -> None:
+    """Short texts in turns with another program's and another engine's in this process: no look has
+    their turns between it and the one before; a program beside all is seen in the first text that
+    is long enough."""
     free = FreeCores()
     for _ in range(10):
         for _ in range(3):
-            machine.passes(EVERY / 10, others=0)
             assert free.now() == 4
-        machine.now += 0.7 * EVERY
-        machine.busy += 0.7 * EVERY * 4
-        assert free.now() == 4
-    for _ in range(11):
-        machine.passes(EVERY / 10, others=2)
+            machine.passes(EVERY / 10, others=0)
+            free.done()
+        for own in (0, 4):
+            machine.now += 0.3 * EVERY
+            machine.busy += 0.3 * EVERY * 4
+            machine.own += 0.3 * EVERY * own
+    for _ in range(13):
         found = free.now()
+        machine.passes(EVERY / 10, others=2)
+        free.done()
     assert found == pytest.approx(2)
     machine.now += 10 * EVERY
     assert free.now() == pytest.approx(2)  # nothing else is known
@@ -84,10 +81,11 @@ def test_who_gets_little_of_its_core_does_not_pause(machine) -> None:
     """Long passes that others let have a quarter of the time: that is what is to be seen."""
     free = FreeCores()
     for _ in range(12):
+        found = free.now()
         machine.now += EVERY / 4
         machine.own += EVERY / 16
         machine.busy += EVERY
-        found = free.now()
+        free.done()
     assert found == pytest.approx(0.25)
 
 
@@ -95,8 +93,9 @@ def test_a_look_that_takes_long_is_rare(machine) -> None:
     free = FreeCores()
     machine.look_seconds = EVERY / 10
     for _ in range(1000):
-        machine.passes(EVERY / 10, others=0)
         free.now()
+        machine.passes(EVERY / 10, others=0)
+        free.done()
     assert machine.looks <= 3
 
 
@@ -107,23 +106,22 @@ def test_a_pass_has_no_more_threads_than_there_are_free_cores(free, size) -> Non
     assert whole.team_for(free) == Team(size, 1, 2, 3, 4)
 
 
-def test_the_pass_over_a_prompt_does_not_hide_the_pause_before_it(machine, monkeypatch) -> None:
-    """It is a long one, and not made by a team; who would ask behind it alone would see neither
-    pause nor work, but half of each."""
-    free = FreeCores()
+def test_every_pass_is_told_of(machine, monkeypatch) -> None:
+    """The long one over a prompt, which no team makes, too: else it would belong to the pause
+    before it, and what others did in that would be taken for what they do beside it."""
+    free, told = FreeCores(), []
+    monkeypatch.setattr(free, "now", lambda: told.append("now") or 4.0)
+    monkeypatch.setattr(free, "done", lambda: told.append("done"))
     monkeypatch.setattr(fused, "CORES", free)
     model = FusedModel(small_model("llama"))
+    cache = TreeCache(2, 128)
     model._whole.most_rows = 1
-    for _ in range(10):
-        machine.now += 0.7 * EVERY
-        machine.busy += 0.7 * EVERY * 4  # another's turn
-        cache = TreeCache(2, 128)
-        for size in (MOST_ROWS + 1, 1, 1):
-            tokens = torch.zeros(size, dtype=torch.int64)
-            model.forward(tokens, tokens + torch.arange(size), cache)
-            cache.append(size)
-            machine.passes(EVERY / 4, others=0)
-        assert free.now() == 4
+    told.clear()
+    for size in (MOST_ROWS + 1, 1):
+        tokens = torch.zeros(size, dtype=torch.int64)
+        model.forward(tokens, tokens + torch.arange(size), cache)
+        cache.append(size)
+    assert told == ["now", "done"] * 2
 
 
 def test_of_this_machine() -> None:

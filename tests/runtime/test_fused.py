@@ -28,6 +28,7 @@ from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
 from runtime.fused_rows import CompiledRows
 from runtime.language_model import PassInput
 from runtime.packed import can_pack, packed_product
+from runtime.short_weights import to_eight_bits
 from tests.runtime.small_models import VOCABULARY, small_model
 from tests.runtime.test_tree_passes import assert_equal, random_tree
 from tree_kernels.host.team import ALONE, team_of
@@ -160,21 +161,19 @@ def test_models_saved_in_16_bits_do_too(dtype):
     model = uneven(small_model("qwen3")).to(dtype).float()
     assert_computed_by_fused(model)
     kept = FusedModel(model)._whole._kept
-    assert dtype in {each.dtype for each in kept}
+    assert dtype in {each.entries.dtype for each in kept}
 
 
-def test_weights_are_kept_as_they_are_where_16_bits_do_not_hold_them():
-    exact = torch.ones((8, 32))
-    exact[3, 5] = 1 + 2**-9
-    assert compiled_pass.shortest(exact).dtype == torch.float16
-    exact[3, 5] = 1 + 2**-12
-    assert compiled_pass.shortest(exact) is exact
-    exact[3, 5] = 2.0**17
-    assert compiled_pass.shortest(exact).dtype == torch.bfloat16
-    assert compiled_pass.shortest(torch.ones((8, 24))).dtype == torch.float32
-    assert compiled_pass.shortest(torch.ones((7, 32))).dtype == torch.float32
-    exact[3, 5] = torch.nan
-    assert compiled_pass.shortest(exact) is exact
+@pytest.mark.parametrize("family", FUSED_FAMILIES)
+@pytest.mark.usefixtures("way")
+def test_models_rounded_to_8_bits_do_too(family):
+    """The logits are those of transformers' modules with the same rounded weights."""
+    model = uneven(small_model(family))
+    to_eight_bits(model)
+    assert_computed_by_fused(model)
+    quick = FusedModel(model)
+    assert torch.int8 in {each.entries.dtype for each in quick._whole._kept}
+    assert quick.dtype == "int8"
 
 
 def assert_computed_by_fused(model: PreTrainedModel) -> None:

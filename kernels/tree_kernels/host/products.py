@@ -31,15 +31,17 @@ MOST_ADDED = 512
 """Floats of a row that are added up at a time: so many of eight rows of x, and of two times four
 of a weight, stay in the first cache."""
 
-FLOAT32, FLOAT16, BFLOAT16 = range(3)
-"""How a weight is written; `BFLOAT16` is the first half of `FLOAT32`."""
-BYTES = 4, 2, 2
+FLOAT32, FLOAT16, BFLOAT16, INT8 = range(4)
+"""How a weight is written; `BFLOAT16` is the first half of `FLOAT32`, and `INT8` are whole numbers,
+by which a scale of each row is multiplied afterwards."""
+BYTES = 4, 2, 2, 1
 """An entry's size in each of these."""
 
 _INT, _INT32, _FLOAT, _POINTER = ir.IntType(64), ir.IntType(32), ir.FloatType(), ir.PointerType()
 _VECTOR, _SUMS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_FLOAT, AT_ONCE)
 _INTEGERS = ir.VectorType(_INT32, LANES)
 _SHORT, _HALVES = ir.VectorType(ir.IntType(16), LANES), ir.VectorType(ir.HalfType(), LANES)
+_WHOLE = ir.VectorType(ir.IntType(8), LANES)
 
 
 @intrinsic
@@ -58,7 +60,7 @@ def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers
         which = builder.add(builder.mul(arguments[0], _INT(MOST_ROWS + 1)), arguments[1])
         end = builder.append_basic_block("end")
         switch = builder.switch(which, end)
-        for kind in (FLOAT32, FLOAT16, BFLOAT16):
+        for kind in range(len(BYTES)):
             for rows in range(1, MOST_ROWS + 1):
                 block = builder.append_basic_block("rows")
                 switch.add_case(_INT((MOST_ROWS + 1) * kind + rows), block)
@@ -159,6 +161,9 @@ def _read_entries(builder: ir.IRBuilder, place: Any, written_as: int) -> Any:
     """`LANES` of a weight, as floats of 32 bits."""
     if written_as == FLOAT32:
         return builder.load(place, align=4, typ=_VECTOR)
+    if written_as == INT8:
+        whole = builder.load(place, align=1, typ=_WHOLE)
+        return builder.sitofp(builder.sext(whole, _INTEGERS), _VECTOR)
     short = builder.load(place, align=2, typ=_SHORT)
     if written_as == FLOAT16:
         return builder.fpext(builder.bitcast(short, _HALVES), _VECTOR)
@@ -240,11 +245,14 @@ def _write_four(weight: tuple[int, int, int], as_floats: np.ndarray, added: int)
     to, to_step = as_floats.ctypes.data, as_floats.strides[0]
     for row in range(AT_ONCE):
         for place in range(0, added, LANES):
-            own, there = address + 2 * (step * row + place), to + to_step * row + 4 * place
+            own = address + BYTES[written_as] * (step * row + place)
+            there = to + to_step * row + 4 * place
             if written_as == FLOAT16:
                 _write_long(FLOAT16, own, there)
-            else:
+            elif written_as == BFLOAT16:
                 _write_long(BFLOAT16, own, there)
+            else:
+                _write_long(INT8, own, there)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

@@ -17,7 +17,7 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from .few_rows import IN_ANY_ORDER, LayerPart, NewRows, add_and_norm, attend, turn_and_store
-from .products import FLOAT32, LINE, multiply, multiply_fours
+from .products import BYTES, FLOAT32, LINE, multiply, multiply_fours
 from .quick_exp import quick_exp
 from .team import Team, own_part, run_in_team, wait_for_all
 
@@ -35,8 +35,9 @@ order, which who calls keeps."""
 class ModelWeights(NamedTuple):
     """All weights of a model but its embeddings.
 
-    products    int64 [7 L + 1, 4]: the address, rows, columns and way of writing (`FLOAT32` …) of
-                each layer's `PRODUCTS`, and of the head [V, h]; who calls keeps them, in C order
+    products    int64 [7 L + 1, 5]: the address, rows, columns and way of writing (`FLOAT32` …) of
+                each layer's `PRODUCTS`, and of the head [V, h], and where there are any the address
+                of a scale, float32, for each row; who calls keeps them, in C order
     norms       float [2 L + 1, h]: before attention and before the MLP of each layer; the last one
     biases      float [L, (H + 2 K) d] of queries, keys and values, or [L, 0]
     head_norms  float [L, 2, d] of every query and every key, or [L, 2, 0]
@@ -220,7 +221,12 @@ def multiply_by(
         floats = _floats_at(address + 4 * start * width)
         multiply(carray(floats, (end - start, width)), x, out[:, start:end])
     else:
-        multiply_fours(address + 2 * start * width, written_as, x, out[:, start:end])
+        entries = address + BYTES[written_as] * start * width
+        multiply_fours(entries, written_as, x, out[:, start:end])
+    if product[4] != 0:
+        scales = carray(_floats_at(product[4]), product[1])
+        for row in range(len(out)):
+            out[row, start:end] *= scales[start:end]
 
 
 @njit(cache=True)
