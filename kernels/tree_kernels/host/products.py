@@ -1,9 +1,9 @@
 """Products of few rows with weights that come from memory, as fast as it gives them.
 
-What a compiler makes of plain loops asks memory for nothing while it multiplies: for one row that
-takes no time, for four it doubles that of the whole.  So for more than one the vectors are written
-out: four rows of the weight meet up to four of x in registers, while the next four are on their
-way.
+What a compiler makes of plain loops asks memory for nothing while it multiplies: for four rows that
+doubles the time of the whole, for one of them it adds a third where two threads read.  So vectors
+are written out: four rows of the weight meet a few of x in registers, while the next four are on
+their way.
 """
 
 from __future__ import annotations
@@ -193,12 +193,12 @@ def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
     out     float [n, o], likewise
     """
     height, width = weight.shape
-    num_rows, whole = len(x), 0
-    if num_rows > 1 and width % LINE == 0:
+    whole = 0
+    if width % LINE == 0:
         whole = height - height % AT_ONCE
         multiply_fours(np.int64(weight.ctypes.data), np.int64(FLOAT32), x, out[:, :whole])
-    for row in range(num_rows):
-        _multiply_one(weight[whole:], x[row], out[row, whole:])
+    for row in range(len(x)):
+        _multiply_rest(weight[whole:], x[row], out[row, whole:])
 
 
 @njit(cache=True)
@@ -256,20 +256,10 @@ def _write_four(weight: tuple[int, int, int], as_floats: np.ndarray, added: int)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def _multiply_one(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """The same for one row, for which plain loops are as fast as memory; it gives four streams
-    faster than one."""
-    height, width = weight.shape
-    for first in range(0, height - 3, 4):
-        a = b = c = d = np.float32(0)
-        for place in range(width):
-            a += weight[first, place] * x[place]
-            b += weight[first + 1, place] * x[place]
-            c += weight[first + 2, place] * x[place]
-            d += weight[first + 3, place] * x[place]
-        out[first], out[first + 1], out[first + 2], out[first + 3] = a, b, c, d
-    for last in range(height - height % 4, height):
-        a = np.float32(0)
-        for place in range(width):
-            a += weight[last, place] * x[place]
-        out[last] = a
+def _multiply_rest(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """The same for one row, and for rows of any number and width."""
+    for row in range(len(weight)):
+        total = np.float32(0)
+        for place in range(len(x)):
+            total += weight[row, place] * x[place]
+        out[row] = total
