@@ -81,13 +81,13 @@ def walked_greedily(tree: DraftTree, chosen: Tensor) -> Accepted:
     chosen  int64 [num_nodes]  the target's token behind each node
     """
     wanted, drafted = torch.stack((chosen, tree.tokens)).tolist()
-    found, node, rank = Accepted([], [], []), 0, 0
-    while rank >= 0:
-        found.tokens.append(wanted[node])
+    found, node = Accepted([], [], []), 0
+    while True:
+        token = wanted[node]
+        found.tokens.append(token)
         tokens = [drafted[child] for child in tree.children[node]]
-        rank = tokens.index(wanted[node]) if wanted[node] in tokens else -1
-        if rank >= 0:
-            node = tree.children[node][rank]
-            found.path.append(node)
-            found.ranks.append(rank)
-    return found
+        if token not in tokens:
+            return found
+        found.ranks.append(tokens.index(token))
+        node = tree.children[node][found.ranks[-1]]
+        found.path.append(node)

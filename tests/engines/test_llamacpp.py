@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines import Files, LlamaServer
+from engines import Files, LlamaServer, timing
 from engines.engine_costs import engine_costs, lone_steps, start_errors
 from engines.process import served
 from engines.timing import Turns, lengths, time_passes, time_steps
@@ -96,6 +96,19 @@ def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
         whole += standin.pass_ms(1) + standin.REST_MS
         quick = [standin.QUICK if n == standin.QUICK_LIMIT else 1.0 for n in costs.unbegun.counts]
         assert costs.unbegun.median_ms == pytest.approx(whole * np.array(quick), abs=1e-4)
+
+
+@pytest.mark.parametrize(("begun", "num_decoded"), [(True, timing.LEAST[1]), (False, 1)])
+def test_a_slow_engine_decodes_as_few_prompts_as_will_do(
+    engine: LlamaServer, monkeypatch, begun: bool, num_decoded: int
+) -> None:
+    monkeypatch.setattr(timing, "SECONDS", (0.0, 0.0))
+    turns = Turns(PROMPTS * 2, GREEDY, num_tokens=33, seed=0)
+    samplings = [GREEDY, Sampling(temperature=1.0)]
+    found = time_steps(engine, 3, turns=turns, samplings=samplings, begun=begun)
+    assert {name: times.shape for name, times in found.items()} == dict.fromkeys(
+        ("plain", "drafted", "length"), (2, num_decoded)
+    )
 
 
 @pytest.mark.parametrize("most_tokens", [7, 12])
