@@ -14,7 +14,7 @@ from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRe
 
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
-from .short_weights import WRITTEN_AS, Written, shortest
+from .short_weights import WRITTEN_AS, ReadWeight, shortest
 
 ITSELF = np.ones((1, 1), bool)
 """A lone row sees itself beside all those before it."""
@@ -33,7 +33,7 @@ class WholePass:
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
-        self._kept: list[Written] = []  # the addresses stay theirs
+        self._kept: list[ReadWeight] = []  # the addresses stay theirs
         self._embeddings = model.model.embed_tokens.weight.detach()
         layers = model.model.layers
         biases, head_norms, norms = [], [], []
@@ -106,7 +106,7 @@ class WholePass:
         self._kept.append(shortest(weight.detach().contiguous()))
 
 
-def _told(weight: Written) -> tuple[int, ...]:
+def _told(weight: ReadWeight) -> tuple[int, ...]:
     """A row of `ModelWeights.products`."""
     entries, scales = weight
     where = 0 if scales is None else scales.data_ptr()

@@ -70,4 +70,4 @@ class FreeCores:
 
 
 CORES = FreeCores()
-"""Those of this process."""
+"""The cores as this process sees them."""

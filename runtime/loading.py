@@ -29,7 +29,7 @@ DTYPES = {
     "float64": torch.float64,
     "int8": torch.float32,
 }
-"""What is computed in; weights of int8 are rounded to it and read so (`rounded`)."""
+"""The types that are computed in; weights of int8 are rounded to it and read so (`rounded`)."""
 
 
 def load_model(

@@ -26,7 +26,7 @@ WRITTEN_AS = {
 }
 
 
-class Written(NamedTuple):
+class ReadWeight(NamedTuple):
     """A weight [o, i] as it lies in memory.
 
     entries  of one of `WRITTEN_AS`
@@ -37,18 +37,18 @@ class Written(NamedTuple):
     scales: Tensor | None = None
 
 
-def shortest(weight: Tensor) -> Written:
+def shortest(weight: Tensor) -> ReadWeight:
     """The shortest form that holds every entry of a weight of 32 bits exactly."""
     height, width = weight.shape
     if width % LINE == 0 and height % AT_ONCE == 0:
         if _is_whole(weight):
             scales = _scales(weight)
-            return Written((weight / scales).to(torch.int8), scales[:, 0].contiguous())
+            return ReadWeight((weight / scales).to(torch.int8), scales[:, 0].contiguous())
         for dtype in (torch.bfloat16, torch.float16):
             short = weight.to(dtype)
             if torch.equal(short.float(), weight):
-                return Written(short)
-    return Written(weight)
+                return ReadWeight(short)
+    return ReadWeight(weight)
 
 
 @torch.no_grad()
