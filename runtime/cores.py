@@ -41,9 +41,8 @@ class FreeCores:
 
     def __init__(self) -> None:
         self._free = float(len(allowed_cores()))
-        self._seen = self._look()
-        self._next = self._seen[0] + EVERY
-        self._left = self._seen[0]
+        self._seen, self._next = (0.0, 0.0, 0.0), 0.0
+        self._left = -math.inf  # so that the first pass looks, and no import does
 
     def now(self) -> float:
         """The mean between the last two looks with no pause between them; all cores, before there
