@@ -51,9 +51,9 @@ def contests_of(arguments: argparse.Namespace) -> tuple[Sequence[str], Sequence[
 
 
 @cache
-def target_of(shape: str = "") -> LanguageModel:
+def target_of(shape: str = "", weights: str = "float32") -> LanguageModel:
     """The embedded target."""
-    return _loaded(f"embedded/target@{shape}" if shape else "embedded/target")
+    return _loaded(f"embedded/target@{shape}" if shape else "embedded/target", weights)
 
 
 @cache
@@ -62,8 +62,8 @@ def draft_of(pair: str) -> LanguageModel:
     return _loaded(next(name for name, place in EMBEDDED.items() if place == (pair, 1)))
 
 
-def _loaded(name: str) -> LanguageModel:
-    return load_named(name, device="cpu", dtype="float32", attention="sdpa")
+def _loaded(name: str, weights: str = "float32") -> LanguageModel:
+    return load_named(name, device="cpu", dtype=weights, attention="sdpa")
 
 
 @contextmanager

@@ -4,7 +4,8 @@
 
 Folders as transformers saves them; GGUF files where llama.cpp's source is given, by its own
 converter (which needs the package sentencepiece); folders for OpenVINO where the program
-`optimum-cli` is given.  What is there already is kept.
+`optimum-cli` is given.  With `--weights int8` targets have 8 bits in these two; the draft, which is
+small, keeps its 32.  What is there already is kept.
 """
 
 from __future__ import annotations
@@ -49,25 +50,39 @@ def made(command: list[str], result: Path) -> None:
         raise PlannerError(f"{result}: could not be made by {' '.join(command[-6:])}: {last[:300]}")
 
 
+WORDS = {"float32": ("f32", "fp32"), "int8": ("q8_0", "int8")}
+"""Types of weights as llama.cpp's converter and optimum-cli call them."""
+
+
+def stem_of(shape: str, weights: str) -> str:
+    """The name of an inflated target's files in engines' formats, less its ending."""
+    return f"target{shape}" + ("" if weights == "float32" else f"-{weights}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--shapes", nargs="+", default=["25M"], help="of the target, inflated")
+    parser.add_argument("--weights", choices=list(WORDS), default="float32", help="of the target")
     parser.add_argument("--llama-source", type=Path, help="folder of convert_hf_to_gguf.py")
     parser.add_argument("--optimum", help="the program optimum-cli")
     arguments = parser.parse_args()
-    names = {f"target{shape}": f"embedded/target@{shape}" for shape in arguments.shapes}
-    for stem, name in (names | {"draft": "embedded/draft"}).items():
-        folder = arguments.output / stem
-        gguf, openvino = folder.with_name(f"{stem}.gguf"), folder.with_name(f"{stem}.ov")
+    names = {
+        stem_of(shape, arguments.weights): (f"target{shape}", f"embedded/target@{shape}")
+        for shape in arguments.shapes
+    }
+    for stem, (place, name) in (names | {"draft": ("draft", "embedded/draft")}).items():
+        folder = arguments.output / place
+        gguf, openvino = (arguments.output / f"{stem}.{kind}" for kind in ("gguf", "ov"))
+        gguf_type, openvino_type = WORDS["float32" if stem == "draft" else arguments.weights]
         if not folder.exists():
             save_folder(name, folder)
         if arguments.llama_source and not gguf.exists():
             source = str(arguments.llama_source.resolve())
-            words = [str(folder), "--outfile", str(gguf), "--outtype", "f32"]
+            words = [str(folder), "--outfile", str(gguf), "--outtype", gguf_type]
             made([sys.executable, "-c", CONVERTER, source, *words], gguf)
         if arguments.optimum and not openvino.exists():
-            words = ["--task", "text-generation-with-past", "--weight-format", "fp32"]
+            words = ["--task", "text-generation-with-past", "--weight-format", openvino_type]
             command = [arguments.optimum, "export", "openvino", "--model", str(folder), *words]
             made([*command, str(openvino)], openvino / "openvino_model.xml")
 

@@ -34,6 +34,7 @@ from planner.policies import ConfidentDrafting, Drafting
 from profiler import Pair, Settings
 from runtime.embedded import load_prompts
 
+from .engine_files import WORDS, stem_of
 from .outputs import folder_beside, markdown, parser_of, publish
 
 SUFFIXES = {"llamacpp": ".gguf", "openvino": ".ov", "hf": ""}
@@ -74,12 +75,19 @@ class EngineRow:
     num_tried_prompts: int
     best_setting: str
     best_speedup: float
+    weights: str = "float32"
+    """Those of the target."""
+
+    @property
+    def target(self) -> str:
+        """The target as the table names it."""
+        return target_words(self.shape, self.weights)
 
 
 def program(engine: str, shape: str, arguments: Namespace, *, threads: int = 1) -> Program:
     suffix, folder = SUFFIXES[engine], arguments.files
     files = Files(
-        target=str(folder / f"target{shape}{suffix}"),
+        target=str(folder / f"{stem_of(shape, arguments.weights)}{suffix}"),
         draft=str(folder / f"draft{suffix}"),
         place=arguments.engine_path,
         options=OPTIONS.get(engine, ()),
@@ -139,7 +147,12 @@ def others_best(among: Check) -> EngineRun:
     return max(among.runs[2:], key=lambda run: run.speedup.value)
 
 
-def row_of(found: Check, among: Check, shape: str) -> EngineRow:
+def target_words(shape: str, weights: str) -> str:
+    """The size, and the weights where they are not of 32 bits."""
+    return shape if weights == "float32" else f"{shape}, {weights}"
+
+
+def row_of(found: Check, among: Check, shape: str, weights: str) -> EngineRow:
     """The row of a plan that was checked beside the best of a grid, and before among all of it."""
     run, promise, best = found.planned, found.plan.predicted, others_best(found)
     assert promise is not None
@@ -162,6 +175,7 @@ def row_of(found: Check, among: Check, shape: str) -> EngineRow:
         num_tried_prompts=among.num_prompts,
         best_setting=best.setting,
         best_speedup=best.speedup.value,
+        weights=weights,
     )
 
 
@@ -189,7 +203,7 @@ def table(rows: Sequence[EngineRow]) -> str:
         best = f"{row.best_setting}: {row.best_speedup:.2f} ({ahead:+.1%}, of {row.num_tried})"
         lines.append(
             [
-                row.engine, row.shape, f"{row.temperature:g}", row.setting, tokens, speed, cpu,
+                row.engine, row.target, f"{row.temperature:g}", row.setting, tokens, speed, cpu,
                 best, f"{row.num_prompts}", f"{row.num_same} of {row.num_greedy}",
             ]
         )  # fmt: skip
@@ -210,17 +224,20 @@ def main() -> None:
         "--engines", nargs="+", default=["llamacpp", "openvino"], choices=list(GRID)
     )
     parser.add_argument("--shapes", nargs="+", default=["25M", "100M"])
+    parser.add_argument("--weights", choices=list(WORDS), default="float32")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
     with folder_beside(arguments.output) as folder:
         for shape, name in product(arguments.shapes, arguments.engines):
             engine = program(name, shape, arguments)
-            profile = profiled(engine, arguments, folder / f"{name}-{shape}.json")
+            place = folder / f"{name}-{stem_of(shape, arguments.weights)}.json"
+            profile = profiled(engine, arguments, place)
             for sampling in dict.fromkeys(entry.sampling for entry in profile.acceptance):
                 plan = solve(profile, temperature=sampling.temperature)
-                stem = folder / f"{name}-{shape}-{sampling.temperature:g}"
-                rows.append(row_of(*contest(engine, plan, GRID[name], stem, arguments), shape))
+                stem = place.with_name(f"{place.stem}-{sampling.temperature:g}")
+                checks = contest(engine, plan, GRID[name], stem, arguments)
+                rows.append(row_of(*checks, shape, arguments.weights))
                 publish(rows, table(rows), "engines", arguments.output, arguments.page)
                 print(table(rows[-1:]), flush=True)
 

@@ -27,9 +27,11 @@ from planner.policies import ConfidentDrafting, Drafting, TreeDrafting
 from profiler import Pair, Settings
 from runtime import Decoder
 from runtime.embedded import load_prompts
+from runtime.language_model import LanguageModel
 
 from .contests import draft_of, profiled, samplings_at, target_of
-from .engines import program
+from .engine_files import WORDS, stem_of
+from .engines import program, target_words
 from .outputs import folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 OURS = "this project"
@@ -59,10 +61,12 @@ class LoopRow:
     num_prompts: int
     num_same: int | None
     """Texts that are those of our plain decoding, at temperature 0."""
+    weights: str = "float32"
+    """Those of the target."""
 
     @property
     def contest(self) -> tuple[str, float, int]:
-        return self.shape, self.temperature, self.threads
+        return target_words(self.shape, self.weights), self.temperature, self.threads
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,12 @@ class OwnLoop:
 
 
 def own_loops(
-    shape: str, sampling: Sampling, threads: int, folder: Path
+    target: LanguageModel, sampling: Sampling, place: Path
 ) -> Iterator[tuple[str, OwnLoop]]:
-    """Our loop without a draft, and with the plan, by their settings."""
-    target, draft = target_of(shape), draft_of("distilled")
+    """Our loop without a draft, and with the plan, by their settings; the profile is at `place`."""
+    draft = draft_of("distilled")
     profile = profiled(
-        Pair(target, draft), folder / f"profile-{shape}-{threads}.json", load_prompts("profile"),
+        Pair(target, draft), place, load_prompts("profile"),
         Settings(samplings=samplings_at(TEMPERATURES)),
     )  # fmt: skip
     plan = solve(profile, temperature=sampling.temperature)
@@ -130,13 +134,15 @@ def measured(
 ) -> list[LoopRow]:
     """A row for each loop and setting."""
     torch.set_num_threads(threads)
+    target = target_of(shape, arguments.weights)
+    profile = folder / f"profile-{stem_of(shape, arguments.weights)}-{threads}.json"
     sampling = Sampling(temperature=temperature)
     prompts = load_prompts("evaluation", NUM_TRIED + arguments.num_prompts)
     few = Turns(prompts[:NUM_TRIED], sampling, arguments.num_tokens, seed=0)
     turns = replace(few, prompts=prompts[NUM_TRIED:])
     running: dict[tuple[str, str, bool], Running] = {}
     with ExitStack() as stack:
-        for place, (setting, loop) in enumerate(own_loops(shape, sampling, threads, folder)):
+        for place, (setting, loop) in enumerate(own_loops(target, sampling, profile)):
             running[OURS, setting, place == 0] = loop
         for name in arguments.engines:
             engine = program(name, shape, arguments, threads=threads)
@@ -158,6 +164,7 @@ def measured(
             / sum(each.num_steps for each in answers),
             num_prompts=len(answers),
             num_same=sum(map(list.__eq__, own, texts[0])) if sampling.is_greedy else None,
+            weights=arguments.weights,
         )
         for key, answers, own in zip(running, decoded.values(), texts, strict=True)
     ]  # fmt: skip
@@ -170,7 +177,7 @@ def table(rows: Sequence[LoopRow]) -> str:
         "ms a token", "times as fast as no draft", "texts as our plain ones",
     ]  # fmt: skip
     lines = []
-    for (shape, temperature, threads), group in groupby(rows, lambda row: row.contest):
+    for (target, temperature, threads), group in groupby(rows, lambda row: row.contest):
         loops = [list(each) for _, each in groupby(group, lambda row: row.loop)]
         for plain, best in loops:
             alone, drafted = (
@@ -180,7 +187,7 @@ def table(rows: Sequence[LoopRow]) -> str:
             same = "–" if best.num_same is None else f"{best.num_same} of {best.num_prompts}"
             lines.append(
                 [
-                    shape, f"{temperature:g}", f"{threads}", plain.loop, alone, best.setting,
+                    target, f"{temperature:g}", f"{threads}", plain.loop, alone, best.setting,
                     f"{best.tokens_per_step:.2f}", drafted,
                     f"{plain.ms_per_token / best.ms_per_token:.2f}", same,
                 ]
@@ -198,11 +205,13 @@ def main() -> None:
     parser.add_argument("--engine-path", help="folder of llama-server and llama-bench")
     parser.add_argument("--engines", nargs="+", default=list(GRID), choices=list(GRID))
     parser.add_argument("--shapes", nargs="+", default=["25M", "100M"])
+    parser.add_argument("--weights", choices=list(WORDS), default="float32")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     arguments = parser.parse_args()
     with folder_beside(arguments.output, keep=True) as folder:
         for contest in product(arguments.shapes, TEMPERATURES, arguments.threads):
-            place = folder / f"row-{'-'.join(map(str, contest))}.json"
+            words = map(str, (arguments.weights, *contest))
+            place = folder / f"row-{'-'.join(words)}.json"
             kept(place, list[LoopRow], partial(measured, *contest, folder, arguments))
             rows = kept_rows(folder, list[LoopRow])
             publish(rows, table(rows), "loops", arguments.output, arguments.page)

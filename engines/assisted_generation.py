@@ -25,6 +25,7 @@ class AssistedGeneration(ToldByName):
     """`generate` with an `assistant_model`, one request at a time."""
 
     default = DynamicDrafting(max_depth=20, num_tokens=20, confidence=0.4)
+    has_benchmark = True
 
     @cached_property
     def facts(self) -> EngineFacts:

@@ -37,6 +37,7 @@ class LlamaServer(ToldByName):
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
     batches = True
+    has_benchmark = True
 
     @cached_property
     def facts(self) -> EngineFacts:

@@ -91,7 +91,7 @@ def measure_engine_profile(
     width = Width(facts.most_tokens + 1, 1)
     traced: dict[Sampling, Piece] = {}
     trees: dict[Sampling, Piece] = {}
-    with Progress(_work(settings, facts), journal) as progress:
+    with Progress(_work(settings, engine), journal) as progress:
         for sampling in settings.samplings:
             tracing = Tracing(1, settings.seed, (facts.verifier,))
             trace = partial(measure_acceptance, num_tokens=extent.num_tokens)
@@ -134,10 +134,8 @@ def _chain_costs(
     a pass takes, this time is spent on the chains that may be the fastest.
     """
     requests = turns.requests
-    suffix = "" if requests == 1 else f"-of-{requests}"
+    suffix, sizes = _suffix(requests), _sizes(engine, requests)
     passes = progress.timed(f"passes{suffix}", partial(time_passes, engine, turns, PASS_REPEATS))
-    known = bool(passes["target"].size)
-    sizes = lengths(engine.facts, every=requests == 1 and not known)
 
     def timed(name: str, sizes: Sequence[int], start: int, **how: bool) -> dict[int, Piece]:
         places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
@@ -146,14 +144,13 @@ def _chain_costs(
         each = partial(time_steps, engine, turns=some, samplings=samplings, **how)
         return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
-    may_end = known and "confident" in engine.facts.solvers
     unbegun = [
         timed(f"unbegun-{start}", sizes, start, begun=False)
-        for start in range(NUM_UNBEGUN if may_end else 0)
+        for start in range(_unbegun_starts(engine))
     ]
     costs = partial(engine_costs, engine.facts, turns.context, samplings, passes, unbegun=unbegun)
     steps = timed("steps", sizes, 0)
-    near = sizes if known else promising(profile_of(costs(steps)), sizes)
+    near = sizes if engine.has_benchmark else promising(profile_of(costs(steps)), sizes)
     again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
     progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
     starts = [steps, *(timed(name, near, start) for name, start in again.items())]
@@ -242,14 +239,30 @@ def check_models(
         )
 
 
-def _work(settings: Settings, facts: EngineFacts) -> dict[str, int]:
+def _suffix(requests: int) -> str:
+    """The end of the names of pieces that so many requests at once were timed for."""
+    return "" if requests == 1 else f"-of-{requests}"
+
+
+def _sizes(engine: Program, requests: int) -> list[int]:
+    """Lengths of the chains that are timed: every one where nothing else tells what passes take."""
+    return lengths(engine.facts, every=requests == 1 and not engine.has_benchmark)
+
+
+def _unbegun_starts(engine: Program) -> int:
+    """Starts in which chains are timed that are not begun: none where no chain ends by itself."""
+    return NUM_UNBEGUN if engine.has_benchmark and "confident" in engine.facts.solvers else 0
+
+
+def _work(settings: Settings, engine: Program) -> dict[str, int]:
     """Shares of the time that the pieces take, more or less."""
-    work = {"passes": 10} | {f"steps-{n}": 5 for n in lengths(facts, every=True)}
-    if "confident" in facts.solvers:
-        work |= {f"unbegun-{s}-{n}": 2 for s in range(NUM_UNBEGUN) for n in lengths(facts)}
-    for requests in {*settings.batch_sizes} - {1}:
-        work |= {f"passes-of-{requests}": 10 * requests}
-        work |= {f"steps-{n}-of-{requests}": 5 * requests for n in lengths(facts)}
+    work: dict[str, int] = {}
+    for requests in {1, *settings.batch_sizes}:
+        suffix, sizes = _suffix(requests), _sizes(engine, requests)
+        work |= {f"passes{suffix}": 10 * requests}
+        work |= {f"steps-{n}{suffix}": 5 * requests for n in sizes}
+        for start in range(_unbegun_starts(engine)):
+            work |= {f"unbegun-{start}-{n}{suffix}": 2 * requests for n in sizes}
     for sampling in settings.samplings:
         work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}
     return work

@@ -19,7 +19,7 @@ from planner.documents.sampling import Sampling
 from planner.export.openvino import settings_of
 from planner.policies import Drafting, TreeDrafting
 
-from .program import Answer, PassTimes, ToldByName
+from .program import Answer, ToldByName
 
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 """Unless others are asked for: in narrower types texts change."""
@@ -87,9 +87,6 @@ class OpenVinoPipeline(ToldByName):
         except RuntimeError as error:
             raise PlannerError(f"engine: openvino does not start: {_line(error)}") from None
 
-    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
-        return None
-
     @property
     def _properties(self) -> dict[str, Any]:
         named = dict(word.split("=", 1) for word in self.files.options if "=" in word)
@@ -102,7 +99,8 @@ class _Pipeline:
     """The pipeline's own record says what every step emitted and how long it took.
 
     Its first step reads the prompt; all are counted that begin behind that, and before the text's
-    last token.  Its number of accepted tokens leaves out the last step's (2026.4).
+    end.  What the last of them emits behind the end is of no use, and is not counted, as in a text
+    that ends by itself.  Its number of accepted tokens leaves out the last step's (2026.4).
     """
 
     pipeline: Any
@@ -122,7 +120,7 @@ class _Pipeline:
                 f"sampling: got {sampling}, expected temperature 0: where OpenVINO GenAI samples "
                 "with a draft, its text does not follow the target's distribution"
             )
-        # the last chains would be shorter: the text is as much longer as one chain needs
+        # its last chains would be shorter, and take less: it has room for one behind the text
         longest = 1 + int(self.settings.get("num_assistant_tokens", 0))
         answer, cpu = self._generate(prompt, num_tokens + longest)
         raw = answer.perf_metrics.raw_metrics
@@ -130,13 +128,13 @@ class _Pipeline:
         counts = np.array(raw.m_batch_sizes)
         begins = np.cumsum(counts) - counts
         timed = (begins > 0) & (begins < num_tokens)
-        num_timed, num_steps = int(counts[timed].sum()), int(timed.sum())
+        num_steps = int(timed.sum())
         return Answer(
             tokens=[int(token) for token in answer.tokens[0][:num_tokens]],
-            num_timed=num_timed,
+            num_timed=num_tokens - int(counts[0]),
             num_steps=num_steps,
             num_drafted=num_steps * (longest - 1),
-            num_accepted=num_timed - num_steps,
+            num_accepted=int(counts[timed].sum()) - num_steps,
             ms=float(ms[timed].sum()),
             cpu_ms=cpu * float(ms[timed].sum() / ms.sum()),
         )

@@ -50,8 +50,7 @@ class Answer(NamedTuple):
 
     tokens: list[int]
     num_timed: int
-    """Tokens that the rest is of: all but those that come with the prompt, and those that the last
-    step emits behind the text's end where it is counted whole."""
+    """Tokens that the rest is of: all but those that come with the prompt."""
     num_steps: int
     """Passes of the target that they took."""
     num_drafted: int
@@ -105,6 +104,10 @@ class Program(Protocol):
     def batches(self) -> bool:
         """Can it be asked several requests at once?"""
 
+    @property
+    def has_benchmark(self) -> bool:
+        """Does it time passes?  Otherwise only whole steps tell what they take."""
+
     def running(
         self, drafting: Drafting | None, requests: int = 1
     ) -> AbstractContextManager[Running]:
@@ -116,7 +119,7 @@ class Program(Protocol):
         """
 
     def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
-        """Times of passes behind `context` tokens; None where it has no such benchmark."""
+        """Times of passes behind `context` tokens; None where it has no benchmark."""
 
     def words(self, drafting: Drafting | None) -> str:
         """The setting as the engine is told it."""
@@ -131,10 +134,15 @@ class ToldByName(ABC):
     """Tokens of a text that it makes room for."""
     default: ClassVar[Drafting]
     batches: ClassVar[bool] = False
+    has_benchmark: ClassVar[bool] = False
 
     @abstractmethod
     def told(self, drafting: Drafting) -> Mapping[str, object]:
         """The values that tell two settings apart."""
+
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
+        """See `Program.passes`."""
+        return None
 
     def words(self, drafting: Drafting | None) -> str:
         """See `Program.words`."""

@@ -17,7 +17,7 @@ Read in the source of SGLang 0.5.23, and untried on a GPU:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
 from .metrics_page import CounterNames
-from .program import PassTimes, ToldByName
+from .program import ToldByName
 
 COUNTERS = CounterNames(steps="sglang:spec_verify_calls_total")
 
@@ -58,6 +58,3 @@ class SglangServer(ToldByName):
         counters = None if drafting is None else COUNTERS
         with streaming("sglang", command, self.files.options, counters) as server:
             yield server
-
-    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
-        return None

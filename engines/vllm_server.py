@@ -19,7 +19,7 @@ Read in the source of vLLM 0.33.0, and untried on a GPU:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -29,7 +29,7 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
 from .metrics_page import CounterNames
-from .program import PassTimes, ToldByName
+from .program import ToldByName
 
 COUNTERS = CounterNames(
     steps="vllm:spec_decode_num_drafts_total",
@@ -75,6 +75,3 @@ class VllmServer(ToldByName):
         counters = None if drafting is None else COUNTERS
         with streaming("vllm", command, self.files.options, counters) as server:
             yield server
-
-    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
-        return None
