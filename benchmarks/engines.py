@@ -76,7 +76,7 @@ class EngineRow:
     best_setting: str
     best_speedup: float
     weights: str = "float32"
-    """Those of the target."""
+    """The type of the target's."""
 
     @property
     def target(self) -> str:

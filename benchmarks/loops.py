@@ -62,7 +62,7 @@ class LoopRow:
     num_same: int | None
     """Texts that are those of our plain decoding, at temperature 0."""
     weights: str = "float32"
-    """Those of the target."""
+    """The type of the target's."""
 
     @property
     def contest(self) -> tuple[str, float, int]:

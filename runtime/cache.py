@@ -17,6 +17,8 @@ from transformers import Cache
 from planner.documents.document import PlannerError
 from tree_kernels import keep_rows_
 
+from .large_pages import large_zeros
+
 KEPT_TOGETHER = 32
 """Rows of an accepted path that are moved on a GPU at once; few paths are longer."""
 
@@ -134,6 +136,8 @@ class TreeCache(Cache):
     def _made(self, like: Tensor, shape: Sequence[int]) -> Tensor:
         """A store with room for `shape[3]` rows at least.  Zeros, not empty: masked rows are
         multiplied by 0, and 0 * NaN is NaN."""
+        if like.device.type == "cpu":
+            return large_zeros(shape, like.dtype)
         return like.new_zeros(shape)
 
     def _grown(self, store: Tensor, end: int) -> Tensor:

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from tree_kernels.host.team import ALONE, Team
 from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRead, read_rows
 
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
+from .large_pages import large_zeros
 from .short_weights import WRITTEN_AS, ReadWeight, shortest
 
+LINE = 64
+"""Bytes that memory gives at once."""
 ITSELF = np.ones((1, 1), bool)
 """A lone row sees itself beside all those before it."""
 
@@ -33,15 +37,12 @@ class WholePass:
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
-        self._kept: list[ReadWeight] = []  # the addresses stay theirs
-        self._embeddings = model.model.embed_tokens.weight.detach()
-        layers = model.model.layers
-        biases, head_norms, norms = [], [], []
-        for layer in layers:
+        weights, biases, head_norms, norms = [], [], [], []
+        for layer in model.model.layers:
             attention, mlp = layer.self_attn, layer.mlp
             projections = attention.q_proj, attention.k_proj, attention.v_proj
-            for each in (*projections, attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj):
-                self._keep(each.weight)
+            others = attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj
+            weights += [each.weight for each in (*projections, *others)]
             norms += [layer.input_layernorm.weight, layer.post_attention_layernorm.weight]
             own_biases = [each.bias for each in projections if each.bias is not None]
             biases.append(torch.cat(own_biases) if own_biases else torch.empty(0))
@@ -52,7 +53,8 @@ class WholePass:
                 else torch.empty((2, 0))
             )
         head = model.get_output_embeddings()
-        self._keep(head.weight)
+        self._kept = _kept([*weights, head.weight])  # the addresses stay theirs
+        self._embeddings = model.model.embed_tokens.weight.detach()
         self._head_bias = None if head.bias is None else head.bias.detach()
         self._weights = ModelWeights(
             products=np.array([_told(each) for each in self._kept]),
@@ -102,8 +104,21 @@ class WholePass:
         """The threads that make a pass while other programs leave so many cores."""
         return self.team._replace(size=max(1, min(self.team.size, round(free_cores))))
 
-    def _keep(self, weight: Tensor) -> None:
-        self._kept.append(shortest(weight.detach().contiguous()))
+
+def _kept(weights: Sequence[Parameter]) -> list[ReadWeight]:
+    """The weights as they are read, one behind another in large pages: a model's own go there, too,
+    as there should not be two of them."""
+    room = large_zeros([sum(each.nbytes + LINE for each in weights)], torch.uint8)
+    kept, start = [], 0
+    for weight in weights:
+        short = shortest(weight.detach().contiguous())
+        entries = room[start : start + short.entries.nbytes].view(short.entries.dtype)
+        entries = entries.view(short.entries.shape).copy_(short.entries)
+        if entries.dtype == weight.dtype:
+            weight.data = entries
+        kept.append(short._replace(entries=entries))
+        start += entries.nbytes + -entries.nbytes % LINE
+    return kept
 
 
 def _told(weight: ReadWeight) -> tuple[int, ...]:

@@ -16,10 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .mixing import mix
 from .products import multiply
 from .quick_exp import quick_exp
 
 IN_ANY_ORDER = {"reassoc", "contract"}
+SIGN, REST = np.int32(31), np.int32(0x7FFFFFFF)
+"""The place of the bit of a float of 32 bits that tells its sign, and all other bits."""
 
 
 class NewRows(NamedTuple):
@@ -116,7 +119,7 @@ def attend(
         multiply(keys[head, :num_seen], queries[head].reshape(-1, size), weights)
         for row in range(len(weights)):
             _weigh(weights[row], visible[row % num_rows], np.float32(1 / math.sqrt(size)))
-        _mix(weights, values[head, :num_seen], sums)
+        mix(weights, values[head, :num_seen], sums)
         for row in range(len(weights)):
             for entry in range(size):
                 mixed[row % num_rows, head * group + row // num_rows, entry] = sums[row, entry]
@@ -148,9 +151,7 @@ def _weigh(scores: np.ndarray, visible: np.ndarray, scale: float) -> None:
     for place in range(shared, len(scores)):
         if not visible[place - shared]:
             scores[place] = -np.inf
-    highest = np.float32(-np.inf)
-    for place in range(len(scores)):
-        highest = max(highest, scores[place])
+    highest = _highest(scores)
     total = np.float32(0)
     for place in range(len(scores)):
         scores[place] = quick_exp((scores[place] - highest) * scale)
@@ -160,20 +161,15 @@ def _weigh(scores: np.ndarray, visible: np.ndarray, scale: float) -> None:
         scores[place] *= share
 
 
-@njit(cache=True, fastmath=IN_ANY_ORDER)
-def _mix(weights: np.ndarray, values: np.ndarray, sums: np.ndarray) -> None:
-    """sums = weights values, of float [q, d], [q, t] and [t, d]."""
-    sums[:] = 0
-    num_seen, size = values.shape
-    full = num_seen - num_seen % 4
-    for row in range(len(sums)):
-        for place in range(0, full, 4):
-            a, b = weights[row, place], weights[row, place + 1]
-            c, d = weights[row, place + 2], weights[row, place + 3]
-            for entry in range(size):
-                first = a * values[place, entry] + b * values[place + 1, entry]
-                second = c * values[place + 2, entry] + d * values[place + 3, entry]
-                sums[row, entry] += first + second
-        for place in range(full, num_seen):
-            for entry in range(size):
-                sums[row, entry] += weights[row, place] * values[place, entry]
+@njit(cache=True)
+def _highest(scores: np.ndarray) -> np.float32:
+    """The highest of floats [t]; no number if one is none.
+
+    It is looked for among whole numbers of the same order, as compilers make vectors of these
+    only: floats as their bits, where all but the sign's are turned if that says minus.
+    """
+    bits, highest = scores.view(np.int32), -REST
+    for place in range(len(bits)):
+        own = bits[place]
+        highest = max(highest, own ^ ((own >> SIGN) & REST))
+    return np.int32(highest ^ ((highest >> SIGN) & REST)).view(np.float32)

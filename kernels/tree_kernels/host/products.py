@@ -31,6 +31,9 @@ MOST_ADDED = 512
 """Floats of a row that are added up at a time: so many of eight rows of x, and of two times four
 of a weight, stay in the first cache."""
 
+AHEAD = 8192
+"""Bytes of a weight between what is multiplied and what memory is asked for, at least."""
+
 FLOAT32, FLOAT16, BFLOAT16, INT8 = range(4)
 """How a weight is written; `BFLOAT16` is the first half of `FLOAT32`, and `INT8` are whole numbers,
 by which a scale of each row is multiplied afterwards."""
@@ -50,13 +53,14 @@ def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers
 
     written_as  the weight's way of writing
     num_rows    1 to `MOST_ROWS`
-    numbers     seven integers: how many entries are added up, a multiple of `LINE`; then, three
+    numbers     eight integers: how many entries are added up, a multiple of `LINE`; then, three
                 times, the address of a first row and the entries between the starts of two, of the
-                weight, of x and of the outcome
+                weight, of x and of the outcome; the address of the first of four rows of the weight
+                that memory is asked for
     """
 
     def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        places = unpack_tuple(builder, arguments[2], 7)
+        places = unpack_tuple(builder, arguments[2], 8)
         which = builder.add(builder.mul(arguments[0], _INT(MOST_ROWS + 1)), arguments[1])
         end = builder.append_basic_block("end")
         switch = builder.switch(which, end)
@@ -70,21 +74,14 @@ def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers
         builder.position_at_end(end)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.UniTuple(types.int64, 7)), written
+    return types.void(types.int64, types.int64, types.UniTuple(types.int64, 8)), written
 
 
 def _write_products(
     builder: ir.IRBuilder, num_rows: int, written_as: int, numbers: Sequence[Any]
 ) -> None:
     """The code of `_multiply_fours` for so many rows."""
-    width, weight, weight_step, x, x_step, out, out_step = numbers
-    called = {
-        name: get_or_insert_function(builder.module, ir.FunctionType(kind, takes), full)
-        for name, kind, takes, full in (
-            ("fma", _VECTOR, [_VECTOR] * 3, f"llvm.fmuladd.v{LANES}f32"),
-            ("ask", ir.VoidType(), [_POINTER, *[_INT32] * 3], "llvm.prefetch.p0"),
-        )
-    }
+    width, weight, weight_step, x, x_step, out, out_step, asked = numbers
     size = BYTES[written_as]
 
     def moved(address: Any, entries: Any, size: int = 4) -> Any:
@@ -97,8 +94,8 @@ def _write_products(
         return moved(address, builder.mul(step, _INT(number)), size)
 
     own, following = (
-        [row(weight, weight_step, first + each, size) for each in range(AT_ONCE)]
-        for first in (0, AT_ONCE)
+        [row(first, weight_step, each, size) for each in range(AT_ONCE)]
+        for first in (weight, asked)
     )
     rows = [row(x, x_step, each) for each in range(num_rows)]
     before, loop = builder.block, builder.append_basic_block("loop")
@@ -115,10 +112,9 @@ def _write_products(
         for which, each in enumerate(own):
             entries = _read_entries(builder, at(each, here, size), written_as)
             for number, other in enumerate(read):
-                added = [entries, other, grown[number][which]]
-                grown[number][which] = builder.call(called["fma"], added)
+                grown[number][which] = add_product(builder, entries, other, grown[number][which])
     for each in following:
-        builder.call(called["ask"], [at(each, place, size), _INT32(0), _INT32(3), _INT32(1)])
+        ask_memory(builder, moved(each, place, size))
     after = builder.add(place, _INT(LINE))
     place.add_incoming(after, loop)
     for phis, ends in zip(sums, grown, strict=True):
@@ -132,6 +128,23 @@ def _write_products(
         there = builder.inttoptr(row(out, out_step, number), _POINTER)
         so_far = builder.load(there, align=4, typ=_SUMS)
         builder.store(builder.fadd(so_far, _sums_of(builder, ends)), there, align=4)
+
+
+def add_product(builder: ir.IRBuilder, one: Any, other: Any, so_far: Any) -> Any:
+    """one other + so_far, of vectors of `LANES`."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+    fma = get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
+    return builder.call(fma, [one, other, so_far])
+
+
+def ask_memory(builder: ir.IRBuilder, address: Any) -> None:
+    """Have the second cache get what lies at an address; it may be none.
+
+    Not the first one, where what is multiplied now for more rows of x than fit at once has to stay.
+    """
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER, *[_INT32] * 3])
+    ask = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(ask, [builder.inttoptr(address, _POINTER), _INT32(0), _INT32(2), _INT32(1)])
 
 
 def _sums_of(builder: ir.IRBuilder, vectors: Sequence[Any]) -> Any:
@@ -173,12 +186,14 @@ def _read_entries(builder: ir.IRBuilder, place: Any, written_as: int) -> Any:
 
 @intrinsic(prefer_literal=True)
 def _write_long(typing_context: Any, written_as: Any, place: Any, to: Any) -> Any:
-    """Write `LANES` of a weight, from one address, as floats of 32 bits to another."""
+    """Write `LANES` of a weight, from one address, as floats of 32 bits to another, and ask memory
+    for those that come `AHEAD`."""
     kind = written_as.literal_value
 
     def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         place, to = (builder.inttoptr(each, _POINTER) for each in arguments[1:])
         builder.store(_read_entries(builder, place, kind), to, align=4)
+        ask_memory(builder, builder.add(arguments[1], _INT(AHEAD)))
         return context.get_dummy_value()
 
     return types.void(written_as, types.int64, types.int64), written
@@ -220,17 +235,20 @@ def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray)
     rows_at_once = (len(x) + num_blocks - 1) // num_blocks
     again = written_as != FLOAT32 and num_blocks > 1
     as_floats = np.empty((AT_ONCE, longest if again else 0), np.float32)
+    ahead = max(1, AHEAD // (size * width * AT_ONCE)) * AT_ONCE * width
     for first in range(0, height, AT_ONCE):  # a weight is read in the order in which it lies
         for start in range(0, width, longest):
             added = min(longest, width - start)
             own, step, kind = weight + size * (width * first + start), width, written_as
+            asked = own + size * ahead
             if again:
                 _write_four((own, width, written_as), as_floats, added)
                 own, step, kind = as_floats.ctypes.data, longest, FLOAT32
+                asked = own
             for row in range(0, len(x), rows_at_once):
                 read = apart.ctypes.data + 4 * (x_step * row + start)
                 written = out.ctypes.data + 4 * (out_step * row + first)
-                numbers = added, own, step, read, x_step, written, out_step
+                numbers = added, own, step, read, x_step, written, out_step, asked
                 _multiply_fours(kind, min(rows_at_once, len(x) - row), numbers)
 
 

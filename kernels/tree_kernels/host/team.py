@@ -80,6 +80,34 @@ def own_part(size: int, unit: int, rank: int, team: Team) -> tuple[int, int]:
 
 
 @intrinsic
+def borrowed(typing_context: Any, what: Any) -> Any:
+    """The same arrays, in tuples or alone, of which no references are counted.
+
+    Numba counts one up and down for every part that is taken of an array.  Threads that share it
+    then take a line of memory from each other all the time, which may take longer than what they
+    compute.  Somebody else has to keep the arrays meanwhile.
+    """
+
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        return _uncounted(context, builder, what, arguments[0])
+
+    return what(what), written
+
+
+def _uncounted(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        parts = zip(kind, cgutils.unpack_tuple(builder, value, len(kind)), strict=True)
+        return context.make_tuple(
+            builder, kind, [_uncounted(context, builder, *each) for each in parts]
+        )
+    return value
+
+
+@intrinsic
 def run_in_team(typing_context: Any, function: Any, work: Any, team: Any) -> Any:
     """Call `function(work, team, rank)` in all threads, with the team of those that came: OpenMP
     may give fewer than it is asked for.

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from .few_rows import IN_ANY_ORDER, LayerPart, NewRows, add_and_norm, attend, turn_and_store
 from .products import BYTES, FLOAT32, LINE, multiply, multiply_fours
 from .quick_exp import quick_exp
-from .team import Team, own_part, run_in_team, wait_for_all
+from .team import Team, borrowed, own_part, run_in_team, wait_for_all
 
 PRODUCTS = 7
 """A layer's: queries [H d, h], keys and values [K d, h], out [h, H d], gate and up [m, h], down
@@ -137,6 +137,7 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
 
     It waits for the others wherever it goes on with what they have a part in.
     """
+    work = borrowed(work)
     rows, weights, _, shape, shared = work
     products, added, mixed = weights.products, shared.added, shared.mixed
     width, kv_width = shape.heads * shape.size, shape.kv_heads * shape.size
@@ -174,7 +175,7 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
     multiply_by(products[-1], wanted, logits, own_part(logits.shape[1], LINE, rank, team))
 
 
-@njit(cache=True, fastmath=IN_ANY_ORDER)
+@njit(cache=True, fastmath=IN_ANY_ORDER, error_model="numpy")  # a division that may raise is slow
 def _gate(gate: np.ndarray, up: np.ndarray) -> None:
     """up *= gate / (1 + exp(-gate)), of float [units] both."""
     for unit in range(len(up)):
