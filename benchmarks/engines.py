@@ -77,6 +77,8 @@ class EngineRow:
     best_speedup: float
     weights: str = "float32"
     """The type of the target's."""
+    num_tokens: int = 128
+    """Length of every continuation."""
 
     @property
     def target(self) -> str:
@@ -176,6 +178,7 @@ def row_of(found: Check, among: Check, shape: str, weights: str) -> EngineRow:
         best_setting=best.setting,
         best_speedup=best.speedup.value,
         weights=weights,
+        num_tokens=found.num_tokens,
     )
 
 
@@ -187,7 +190,7 @@ def table(rows: Sequence[EngineRow]) -> str:
     """A line for each plan."""
     head = [
         "engine", "target", "T", "the plan's setting", "tokens per step", "speedup",
-        "speedup, processor time", "best of the grid", "prompts", "greedy texts as plain",
+        "speedup, processor time", "best of the grid", "prompts × tokens", "greedy texts as plain",
     ]  # fmt: skip
     lines = []
     for row in rows:
@@ -200,11 +203,13 @@ def table(rows: Sequence[EngineRow]) -> str:
         )
         cpu = "–" if row.cpu_speedup is None else f"{row.cpu_speedup:.2f}"
         ahead = row.best_speedup / row.measured_speedup[0] - 1
-        best = f"{row.best_setting}: {row.best_speedup:.2f} ({ahead:+.1%}, of {row.num_tried})"
+        tried = f"of {row.num_tried} on {row.num_tried_prompts}"
+        best = f"{row.best_setting}: {row.best_speedup:.2f} ({ahead:+.1%}, {tried})"
         lines.append(
             [
                 row.engine, row.target, f"{row.temperature:g}", row.setting, tokens, speed, cpu,
-                best, f"{row.num_prompts}", f"{row.num_same} of {row.num_greedy}",
+                best, f"{row.num_prompts} × {row.num_tokens}",
+                f"{row.num_same} of {row.num_greedy}",
             ]
         )  # fmt: skip
     return markdown(head, lines)

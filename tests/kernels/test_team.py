@@ -13,7 +13,7 @@ import torch
 from numba import njit
 
 from tree_kernels.host import team as teams
-from tree_kernels.host.team import ALONE, own_part, run_in_team, team_of, wait_for_all
+from tree_kernels.host.team import ALONE, borrowed, own_part, run_in_team, team_of, wait_for_all
 
 ROUNDS = 200
 
@@ -121,3 +121,21 @@ def test_a_library_that_was_replaced_meanwhile_is_passed_over(monkeypatch):
     )
     monkeypatch.setattr(teams, "Path", lambda path: gone)
     assert teams._addresses.__wrapped__() == ()
+
+
+@njit
+def _move(work):
+    numbers, (factor, out) = borrowed(work)
+    for row in range(len(out)):
+        out[row][:] = factor * numbers[row]
+
+
+def test_borrowed_arrays_are_the_same_ones():
+    """Alone and in tuples; none is kept, and none is given back that was not taken."""
+    numbers, out = np.arange(12.0).reshape(3, 4), np.zeros((3, 4))
+    counted = []
+    for factor in (3.0, 5.0, 7.0):
+        _move((numbers, (factor, out)))
+        assert (out == factor * numbers).all()
+        counted.append((sys.getrefcount(numbers), sys.getrefcount(out)))
+    assert counted[1] == counted[2]
