@@ -62,7 +62,7 @@ def test_every_option_in_running_text_is_known():
         for name in (*each.opts, *each.secondary_opts)
     }
     others = {  # of benchmarks, and of engines
-        "--page", "--speculative-config", "--speculative-adaptive-config",
+        "--page", "--weights", "--speculative-config", "--speculative-adaptive-config",
         "--speculative-dspark-sps-table-path", "--help", "--strict", "--readme", "--repeats",
         "--gpu-memory-utilization", "--enable-deterministic-inference",
     }  # fmt: skip
