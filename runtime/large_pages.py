@@ -28,10 +28,10 @@ def large_zeros(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     if advice is None or num_bytes < PAGE:
         return torch.zeros(shape, dtype=dtype)
     kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # what is shared has small pages
-    room = mmap.mmap(-1, num_bytes + PAGE, flags=kind)
     try:
+        room = mmap.mmap(-1, num_bytes + PAGE, flags=kind)
         room.madvise(advice)
-    except OSError:  # a system without them
+    except OSError:  # a system without them, or without so much room
         return torch.zeros(shape, dtype=dtype)
     block = torch.frombuffer(room, dtype=torch.uint8)
     start = -block.data_ptr() % PAGE

@@ -7,7 +7,7 @@ that are written out a value is read once for all rows, and nothing is written b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
-from .products import AHEAD, LANES, MOST_ROWS, add_product, ask_memory
+from .products import AHEAD, LANES, MOST_ROWS, add_product, ask_memory, write_cases
 
 MOST_VECTORS = 4
 """Vectors of entries at once: so many sums of each row have a register each (`MOST_ROWS`)."""
@@ -39,15 +39,14 @@ def _mix_vectors(typing_context: Any, num_rows: Any, num_vectors: Any, numbers: 
     def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         places = unpack_tuple(builder, arguments[2], 7)
         which = builder.add(builder.mul(arguments[0], _INT(MOST_VECTORS + 1)), arguments[1])
-        end = builder.append_basic_block("end")
-        switch = builder.switch(which, end)
-        for rows, vectors in product(range(1, MOST_ROWS + 1), range(1, MOST_VECTORS + 1)):
-            block = builder.append_basic_block("rows")
-            switch.add_case(_INT((MOST_VECTORS + 1) * rows + vectors), block)
-            builder.position_at_end(block)
-            _write_mixing(builder, rows, vectors, places)
-            builder.branch(end)
-        builder.position_at_end(end)
+        cases = {
+            (MOST_VECTORS + 1) * rows + vectors: partial(
+                _write_mixing, builder, rows, vectors, places
+            )
+            for rows in range(1, MOST_ROWS + 1)
+            for vectors in range(1, MOST_VECTORS + 1)
+        }
+        write_cases(builder, which, cases)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.UniTuple(types.int64, 7)), written

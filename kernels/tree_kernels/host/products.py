@@ -8,7 +8,8 @@ their way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,19 +63,28 @@ def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers
     def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         places = unpack_tuple(builder, arguments[2], 8)
         which = builder.add(builder.mul(arguments[0], _INT(MOST_ROWS + 1)), arguments[1])
-        end = builder.append_basic_block("end")
-        switch = builder.switch(which, end)
-        for kind in range(len(BYTES)):
-            for rows in range(1, MOST_ROWS + 1):
-                block = builder.append_basic_block("rows")
-                switch.add_case(_INT((MOST_ROWS + 1) * kind + rows), block)
-                builder.position_at_end(block)
-                _write_products(builder, rows, kind, places)
-                builder.branch(end)
-        builder.position_at_end(end)
+        cases = {
+            (MOST_ROWS + 1) * kind + rows: partial(_write_products, builder, rows, kind, places)
+            for kind in range(len(BYTES))
+            for rows in range(1, MOST_ROWS + 1)
+        }
+        write_cases(builder, which, cases)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.UniTuple(types.int64, 8)), written
+
+
+def write_cases(builder: ir.IRBuilder, which: Any, cases: Mapping[int, Callable[[], None]]) -> None:
+    """The code of a case for each number that `which` may be, written by what it is mapped to."""
+    end = builder.append_basic_block("end")
+    switch = builder.switch(which, end)
+    for number, write in cases.items():
+        block = builder.append_basic_block("case")
+        switch.add_case(_INT(number), block)
+        builder.position_at_end(block)
+        write()
+        builder.branch(end)
+    builder.position_at_end(end)
 
 
 def _write_products(
