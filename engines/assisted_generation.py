@@ -46,9 +46,9 @@ class AssistedGeneration(ToldByName):
         return settings_of(drafting)
 
     @contextmanager
-    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[_Generation]:
+    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[AssistedText]:
         target, draft = self._modules
-        yield _Generation(target, draft, None if drafting is None else settings_of(drafting))
+        yield AssistedText(target, draft, None if drafting is None else settings_of(drafting))
 
     def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes:
         found = PassTimes({size: [] for size in sizes}, {size: [] for size in sizes})
@@ -72,7 +72,9 @@ class AssistedGeneration(ToldByName):
 
 
 @dataclass(frozen=True)
-class _Generation:
+class AssistedText:
+    """`generate` of two modules, with these `settings` of the draft's, or None: without it."""
+
     target: Any
     draft: Any
     settings: dict[str, str | int | float] | None

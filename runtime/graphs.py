@@ -45,6 +45,8 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._memory = device, torch.cuda.graph_pool_handle()
+        # torch takes no graph any more in memory that all others have left: this one stays.
+        self._staying = self.record(lambda: (torch.zeros(1, device=device),) * 2)
 
     def record(self, run: Run) -> tuple[Outputs, Callable[[], object]]:
         with torch.cuda.device(self._device):

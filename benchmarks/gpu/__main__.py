@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,10 +20,13 @@ from .results import Results
 PARTS = {
     "limits": 20,
     "correctness": 90,
-    "sanitizer": 50,
-    "speed": 80,
-    "comparison": 80,
-    "pipeline": 110,
+    "law": 60,
+    "sanitizer": 70,
+    "pipeline": 150,
+    "steps": 60,
+    "contest": 80,
+    "speed": 60,
+    "comparison": 60,
     "tuning": 30,
 }
 """Part -> the most seconds that it may take, in order of importance."""
@@ -44,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmarks.gpu: {fault}", file=sys.stderr)
         return 1
     output = options.output or _default_output(options.dry_run)
-    output.unlink(missing_ok=True)
+    for file in (output, output.with_suffix(".log")):
+        file.unlink(missing_ok=True)
     end = start + options.seconds
     for part in options.part or PARTS:
         _run_part(part, output, min(PARTS[part], end - time.monotonic()), options.dry_run)
@@ -104,14 +107,15 @@ def _run_part(part: str, output: Path, seconds: float, dry: bool) -> None:
     command = [sys.executable, "-m", "benchmarks.gpu", "--child", part, "-o", str(output)]
     command += ["--seconds", str(seconds)] + ["--dry-run"] * dry
     start = time.monotonic()
-    if fault := _fault(command, seconds + GRACE_SECONDS):
+    if fault := _fault(command, seconds + GRACE_SECONDS, output.with_suffix(".log")):
         Results(output).end(part, f"failed: {fault}", time.monotonic() - start)
 
 
-def _fault(command: list[str], seconds: float) -> str | None:
+def _fault(command: list[str], seconds: float, log: Path) -> str | None:
     """How `command` failed, in one line; None if it did not.  Nothing that it started outlives it:
-    what goes on beside the next part would spoil its times."""
-    with tempfile.TemporaryFile("w+", errors="replace") as words:
+    what goes on beside the next part would spoil its times.  All that it says goes to the log."""
+    with log.open("a+", errors="replace") as words:
+        start = words.tell()
         process = subprocess.Popen(command, stderr=words, process_group=0)
         try:
             if process.wait(seconds) == 0:
@@ -122,7 +126,7 @@ def _fault(command: list[str], seconds: float) -> str | None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        words.seek(0)
+        words.seek(start)
         lines = [line for line in words if line.strip()]
         return " ".join(lines[-1:]).strip()[:200] or f"exit code {process.returncode}"
 
@@ -152,7 +156,7 @@ def _right(results: Results) -> bool:
     """Was nothing found to be wrong, by checks that came to their ends with something to say?"""
     if results.state("correctness") == "done" and not results.rows("correctness"):
         return False
-    for part in ("correctness", "sanitizer"):
+    for part in ("correctness", "law", "sanitizer"):
         if results.state(part).startswith("failed"):
             return False
         if any(row.get("right") is False or "failed" in row for row in results.rows(part)):

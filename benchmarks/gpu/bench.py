@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,6 +71,7 @@ class Bench:
         except Exception as error:
             if "illegal memory access" in str(error) or "device-side assert" in str(error):
                 raise  # nothing can run in this process any more
+            traceback.print_exc()
             row = {**row, "failed": reason(error)}
         self.add(row)
 

@@ -45,6 +45,7 @@ def run(bench: Bench) -> None:
             bench.attempt(row, lambda case=case, dtype=dtype: compared(bench, case, dtype))
     bench.check_time()
     bench.attempt({"what": "draft pass, 5 of 70 rows"}, lambda: _draft_pass(bench))
+    bench.attempt({"what": "three texts of any lengths"}, lambda: _three_texts(bench))
     bench.attempt({"what": "bits, kept rows, walk"}, lambda: small_kernels(bench))
     bench.check_time()
     trees = 3 if bench.dry else 100
@@ -107,6 +108,35 @@ def _draft_pass(bench: Bench) -> Row:
         some.double(), key.double(), value.double(), *tree, tree_rows=rows
     )
     return _judged(got, exact)
+
+
+def _three_texts(bench: Bench) -> Row:
+    """Three trees behind prefixes of their own, in caches whose other rows hold NaN."""
+    most, sizes, prefixes = (
+        (9, (5, 9, 1), (0, 21, 40)) if bench.dry else (64, (7, 64, 33), (0, 333, 900))
+    )
+    shape = TINY if bench.dry else LLAMA_3_8B
+    generator = torch.Generator(bench.device).manual_seed(3)
+
+    def normal(*size: int) -> Tensor:
+        return torch.randn(size, generator=generator, device=bench.device, dtype=bench.dtype)
+
+    query = normal(3, shape.heads, most, shape.head_dim)
+    cache = normal(2, 3, shape.kv_heads, max(prefixes) + most, shape.head_dim)
+    seen = torch.zeros((3, most, most), dtype=torch.bool, device=bench.device)
+    for text, (prefix, size) in enumerate(zip(prefixes, sizes, strict=True)):
+        cache[:, text, :, prefix + size :] = float("nan")
+        tree = ancestors(random_parents(size, text))
+        seen[text, :size, :size] = torch.from_numpy(tree).to(bench.device)
+    numbers = [torch.tensor(n, dtype=torch.int32, device=bench.device) for n in (prefixes, sizes)]
+    bits = torch.stack([packed(each) for each in seen])
+    got = tree_attention(query, *cache, numbers[0], bits, tree_sizes=numbers[1])
+    exact = reference.tree_attention(
+        query.double(), *cache.double(), numbers[0], bits, tree_sizes=numbers[1]
+    )
+    parts = [torch.cat([each[text, :, :size] for text, size in enumerate(sizes)], dim=1)
+             for each in (got, exact)]  # fmt: skip
+    return _judged(*parts)
 
 
 def small_kernels(bench: Bench) -> Row:

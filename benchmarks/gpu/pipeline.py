@@ -29,7 +29,8 @@ PASSES = (1, 2, 8, 64)
 """New rows of passes that are timed."""
 CONTEXT, NUM_TIMED = 512, 15
 QUICK = ("--num-prompts", "8", "--num-tokens", "32", "--num-ranks", "8", "--context", "512",
-         "--max-nodes", "32", "--repeats", "5", "--temperature", "0")  # fmt: skip
+         "--max-nodes", "64", "--repeats", "5", "--temperature", "0",
+         "--temperature", "0.6")  # fmt: skip
 
 
 def run(bench: Bench) -> None:
@@ -44,7 +45,8 @@ def run(bench: Bench) -> None:
         raise Skipped("a dry run leaves the planner alone")
     bench.attempt({"what": "recorded passes"}, lambda: _passes(bench))
     with tempfile.TemporaryDirectory() as folder:
-        profile, plan, report = (Path(folder) / f"{name}.json" for name in ("profile", "plan", "r"))
+        profile = profile_of(bench.results.path)
+        plan, report = (Path(folder) / f"{name}.json" for name in ("plan", "report"))
         models = ("--target", TARGET, "--draft", DRAFT, "--device", "cuda", "--dtype", "bfloat16")
         _command(bench, "profile", *models, *QUICK, "-o", str(profile))
         _command(bench, "solve", str(profile), "-o", str(plan))
@@ -55,6 +57,11 @@ def run(bench: Bench) -> None:
                 "--baseline", "-o", str(report),
             )  # fmt: skip
             bench.add({"what": f"decoded, attention {attention}", **_measured(report)})
+
+
+def profile_of(results: Path) -> Path:
+    """The place of the profile that is measured for a file of results."""
+    return results.with_name(f"{results.stem}-profile.json")
 
 
 def _passes(bench: Bench) -> Row:
@@ -108,6 +115,7 @@ def _command(bench: Bench, *arguments: str) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise OutOfTime from None
+    print(result.stderr, file=sys.stderr)
     row = {"what": f"planner {arguments[0]}", "seconds": round(time.monotonic() - start, 1)}
     if result.returncode:
         bench.add({**row, "failed": (result.stderr.strip().splitlines() or ["?"])[-1][:200]})

@@ -17,16 +17,23 @@ from .results import Row
 from .shapes import Case, HeadCounts
 
 SANITIZED = "sanitizer:cases"
+TOOLS = ("memcheck", "racecheck")
+"""The sanitizer's tools: memory that is not one's own, and shared memory that is written and read
+without waiting."""
+
+
+API = {"memcheck": ("--report-api-errors", "no"), "racecheck": ()}
 
 
 def run(bench: Bench) -> None:
-    """One row: "right" or not, or why nobody knows."""
+    """A row for each of `TOOLS`: "right" or not, or why nobody knows."""
     places = (None, "/usr/local/cuda/bin")  # None: as the shell looks
     program = next(filter(None, (shutil.which("compute-sanitizer", path=p) for p in places)), None)
     if program is None:
         raise Skipped("compute-sanitizer is not installed here")
-    bench.check_time(5)
-    bench.attempt({"what": "compute-sanitizer"}, lambda: _sanitized(bench, program))
+    for tool in TOOLS:
+        bench.check_time(5)
+        bench.attempt({"what": tool}, lambda tool=tool: _sanitized(bench, program, tool))
 
 
 def cases(bench: Bench) -> None:
@@ -44,11 +51,11 @@ def cases(bench: Bench) -> None:
         bench.add({"what": f"children {method}", **walks(bench, method, 1)})
 
 
-def _sanitized(bench: Bench, program: str) -> Row:
+def _sanitized(bench: Bench, program: str, tool: str) -> Row:
     """Every tensor in an allocation of its own: an access past one of many tensors in torch's
     large ones would pass for right.  What torch itself asks the driver in vain is no fault."""
     rows = bench.results.path.with_suffix(".sanitized")
-    command = [program, "--tool", "memcheck", "--report-api-errors", "no", sys.executable, "-m",
+    command = [program, "--tool", tool, *API[tool], sys.executable, "-m",
                "benchmarks.gpu", "--child", SANITIZED, "--seconds", str(bench.left()),
                "-o", str(rows)] + ["--dry-run"] * bench.dry  # fmt: skip
     try:
@@ -61,8 +68,8 @@ def _sanitized(bench: Bench, program: str) -> Row:
         return {"note": "broken off: out of time"}
     finally:
         rows.unlink(missing_ok=True)
-    lines = [line for line in result.stdout.splitlines() if "ERROR SUMMARY" in line]
-    none = bool(lines) and "ERROR SUMMARY: 0 errors" in lines[-1]
+    lines = [line for line in result.stdout.splitlines() if "SUMMARY" in line]
+    none = bool(lines) and any(word in lines[-1] for word in (": 0 errors", ": 0 hazards"))
     if not lines or (none and not computed):
         return {"note": f"could not run here: {(result.stdout + result.stderr).strip()[-120:]!r}"}
     return {"right": none, "note": lines[-1].strip("= ")}
