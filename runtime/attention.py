@@ -182,14 +182,14 @@ def _attend(
             "attention sdpa or eager"
         )
     if not isinstance(token_tree, list):
-        return _mixed(query, key, value, scaling, token_tree).transpose(1, 2), None
+        return attended(query, key, value, scaling, token_tree).transpose(1, 2), None
     queries = query.split([num_rows for num_rows, _ in token_tree], dim=2)
     texts = zip(queries, key, value, token_tree, strict=True)
-    mixed = [_mixed(q, k, v, scaling, tree) for q, k, v, (_, tree) in texts]
+    mixed = [attended(q, k, v, scaling, tree) for q, k, v, (_, tree) in texts]
     return torch.cat(mixed, dim=2).transpose(1, 2), None
 
 
-def _mixed(
+def attended(
     query: Tensor, key: Tensor, value: Tensor, scaling: float | None, tree: TokenTree | None
 ) -> Tensor:
     """[1, heads, n, head size], of the rows of one text."""

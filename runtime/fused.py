@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding, silu
 from transformers import PreTrainedModel
 
@@ -27,6 +27,7 @@ from .compiled_pass import WholePass
 from .cores import CORES
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
+from .llama_shape import is_llama_shaped
 from .models import HuggingFaceModel
 from .packed import can_pack, product
 from .probe import agree
@@ -40,11 +41,6 @@ NUM_TIMED, ENOUGH, SEEN = 3, 0.2, 64
 seconds; and the rows that they see before them."""
 
 Product = Callable[[Tensor], Tensor]
-
-FUSED_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-"""Model types whose layers are those of `FusedLayer`."""
-STILL_ROTATIONS = ("default", "linear", "llama3", "yarn")
-"""Rotary positions that depend on the position alone, not on the length of the text."""
 
 
 @dataclass(frozen=True)
@@ -256,32 +252,12 @@ def fused(model: PreTrainedModel, *, name: str | None = None) -> HuggingFaceMode
 
 def is_fusable(model: PreTrainedModel) -> bool:
     """Does `FusedModel` compute what this model computes?"""
-    config = model.config
-    if config.model_type not in FUSED_FAMILIES or config._attn_implementation != "sdpa":
-        return False
-    rotations = getattr(config, "rope_parameters", None) or {}
-    if config.hidden_act != "silu" or rotations.get("rope_type") not in STILL_ROTATIONS:
-        return False
     weights = list(model.parameters())
-    kinds = {(weight.device.type, weight.dtype) for weight in weights}
-    if len(kinds) > 1 or weights[0].device.type != "cpu" or not _has_plain_layers(model):
+    if model.config._attn_implementation != "sdpa" or weights[0].device.type != "cpu":
+        return False
+    if not is_llama_shaped(model):
         return False
     return can_pack(weights[0].dtype, sum(weight.nbytes for weight in weights))
-
-
-def _has_plain_layers(model: PreTrainedModel) -> bool:
-    """Are all projections products, with a bias for all of queries, keys and values or for none?"""
-    for layer in model.model.layers:
-        attention, mlp = layer.self_attn, layer.mlp
-        queries = attention.q_proj, attention.k_proj, attention.v_proj
-        others = attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj
-        if any(type(each) is not nn.Linear for each in (*queries, *others)):
-            return False
-        if any(each.bias is not None for each in others):
-            return False
-        if len({each.bias is None for each in queries}) > 1:
-            return False
-    return True
 
 
 def _wanted(x: Tensor, inputs: Sequence[PassInput]) -> Tensor:

@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 
 import torch
@@ -20,6 +21,8 @@ from .graphs import (
     SIZES,
     TREE_ROWS,
     CudaRecorder,
+    ModulePass,
+    PassOver,
     PassRecorder,
     PassSize,
     RecordedPass,
@@ -27,6 +30,8 @@ from .graphs import (
     up_to,
 )
 from .language_model import PassInput
+from .llama_pass import LlamaLayers
+from .llama_shape import is_llama_shaped
 from .models import HuggingFaceModel
 from .probe import agree
 
@@ -107,6 +112,8 @@ class GraphedModel(HuggingFaceModel):
     """A `HuggingFaceModel` that records its passes over few rows and launches each in one call;
     made by `graphed`.
 
+    over      the passes that are recorded
+    words     what documents call them, behind the attention
     recorder  records them; None: as CUDA graphs
 
     Passes of transformers are left: a model's first, prompts, those over more than `SIZES` or
@@ -116,16 +123,18 @@ class GraphedModel(HuggingFaceModel):
     def __init__(
         self,
         model: PreTrainedModel,
+        over: PassOver,
         *,
+        words: str = "graphs",
         name: str | None = None,
         recorder: PassRecorder | None = None,
     ) -> None:
-        self._stores = Stores()
+        self._stores, self._over = Stores(), over
         self._recorder = recorder or CudaRecorder(model.device)
         every = torch.ones((SIZES[-1], SIZES[-1]), dtype=torch.bool, device=model.device)
         self._causal = every.tril_()
         super().__init__(model, name=name)
-        self.attention = f"{self.attention}, graphs"
+        self.attention = f"{self.attention}, {words}"
 
     def new_cache(self, capacity: int) -> StoredCache:
         return StoredCache(self._stores, self._num_layers, capacity + SIZES[-1])
@@ -188,7 +197,7 @@ class GraphedModel(HuggingFaceModel):
             return None
         if size not in store.passes:
             store.passes[size] = RecordedPass(
-                self.module, store.rows, size, cache.length, self._recorder
+                self._over(store.rows), size, cache.length, self._recorder
             )
         return store.passes[size]
 
@@ -196,23 +205,28 @@ class GraphedModel(HuggingFaceModel):
 def graphed(
     model: PreTrainedModel, *, name: str | None = None, recorder: PassRecorder | None = None
 ) -> HuggingFaceModel:
-    """The adapter around `model`, whose passes are recorded where that can be done.
+    """The adapter around `model`, whose passes are recorded where that can be done: those of
+    `LlamaLayers` for a model of such layers, else those of transformers.
 
     The logits of recorded passes and of transformers' are compared once (`agree`).
     """
     plain = HuggingFaceModel(model, name=name)
     if model.config.get_text_config(decoder=True)._attn_implementation != TREE:
         return plain
-    try:
-        quick = GraphedModel(model, name=name, recorder=recorder)
-        if agree(quick, plain):
-            return quick
-        reason = "recorded ones gave other logits"
-    except PlannerError as error:
-        reason = str(error)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:160]
-    _log.warning("%s: passes of transformers, as %s", plain.name, reason)
+    ways: dict[str, PassOver] = {"graphs": partial(ModulePass, model)}
+    if is_llama_shaped(model):
+        ways = {"fused, graphs": LlamaLayers(model).over, **ways}
+    for words, over in ways.items():
+        try:
+            quick = GraphedModel(model, over, words=words, name=name, recorder=recorder)
+            if agree(quick, plain):
+                return quick
+            reason = "they gave other logits"
+        except PlannerError as error:
+            reason = str(error)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:160]
+        _log.warning("%s: passes %r not taken: %s", plain.name, words, reason)
     return plain
 
 

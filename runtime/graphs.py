@@ -8,6 +8,7 @@ stay where they are: one record of each size serves every step of every text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -72,20 +73,72 @@ class PassSize(NamedTuple):
     tree_rows: int
 
 
-class RecordedPass:
-    """A pass of a transformers `model` over up to size.rows rows of the texts kept in `store`.
+class PassInputs(NamedTuple):
+    """The new rows of a pass: their tokens, their positions in the text, and the rows of the store
+    that they go to; int64 [n] each."""
 
-    store   [2 layers, 1, key-value heads, capacity, head size], as `TreeCache` has it
-    length  rows of it that are some text's while the pass is recorded
+    tokens: Tensor
+    positions: Tensor
+    places: Tensor
+
+
+class StoredPass(Protocol):
+    """A pass over rows of the text in one store, whose logits [n, V] and hidden states [n, hidden
+    size] depend on no number that the host would have to read.
+
+    store  [2 layers, 1, key-value heads, capacity, head size], as `TreeCache` has it
+    """
+
+    @property
+    def store(self) -> Tensor:
+        """The rows of the text, to which the pass adds the new ones."""
+
+    def __call__(self, rows: PassInputs, tree: TokenTree) -> Outputs:
+        """The pass over new rows, which see the text and what `tree` says."""
+
+
+PassOver = Callable[[Tensor], StoredPass]
+"""A model's pass over the text in a store."""
+
+
+@dataclass(frozen=True)
+class ModulePass:
+    """A pass of a transformers `model` with tree attention."""
+
+    model: Any
+    store: Tensor
+
+    def __call__(self, rows: PassInputs, tree: TokenTree) -> Outputs:
+        read: list[Tensor] = []
+        hook = self.model.get_output_embeddings().register_forward_pre_hook(
+            lambda module, inputs: read.append(inputs[0])
+        )
+        try:
+            output = self.model(
+                input_ids=rows.tokens[None],
+                position_ids=rows.positions[None],
+                past_key_values=RowsOfStore(self.store, rows.places),
+                use_cache=True,
+                token_tree=tree,
+            )
+        finally:
+            hook.remove()
+        return output.logits[0], read[0][0]
+
+
+class RecordedPass:
+    """A pass over up to size.rows rows, recorded.
+
+    length  rows of its store that are some text's while it is recorded
 
     What is recorded reads these alone: tokens and positions int64 [n], visible bool [n, t], and
     lengths int32 [3]: the rows of the text so far, those of them that all new rows see, and t.
     """
 
     def __init__(
-        self, model: Any, store: Tensor, size: PassSize, length: int, recorder: PassRecorder
+        self, stored: StoredPass, size: PassSize, length: int, recorder: PassRecorder
     ) -> None:
-        self._model, self._store = model, store
+        self._pass, store = stored, stored.store
         self._tokens, self._positions = store.new_zeros((2, size.rows), dtype=torch.int64)
         self._visible = store.new_zeros((size.rows, size.tree_rows), dtype=torch.bool)
         self._visible[:, 0] = True
@@ -112,21 +165,8 @@ class RecordedPass:
     def _run(self) -> Outputs:
         """The pass, over all rows that there is place for; those behind the text's see no tree."""
         tree = TokenTree(self._lengths[1:2], self._lengths[2:], packed(self._visible)[None])
-        read: list[Tensor] = []
-        hook = self._model.get_output_embeddings().register_forward_pre_hook(
-            lambda module, inputs: read.append(inputs[0])
-        )
-        try:
-            output = self._model(
-                input_ids=self._tokens[None],
-                position_ids=self._positions[None],
-                past_key_values=RowsOfStore(self._store, self._lengths[:1] + self._steps),
-                use_cache=True,
-                token_tree=tree,
-            )
-        finally:
-            hook.remove()
-        return output.logits[0], read[0][0]
+        rows = PassInputs(self._tokens, self._positions, self._lengths[:1] + self._steps)
+        return self._pass(rows, tree)
 
 
 class RowsOfStore(TreeCache):

@@ -14,9 +14,10 @@ from planner.documents.document import PlannerError
 from tree_kernels import available
 
 from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
-from .fused import FUSED_FAMILIES, fused, is_fusable
+from .fused import fused, is_fusable
 from .graphed import graphed
 from .language_model import LanguageModel
+from .llama_shape import FAMILIES
 from .models import HuggingFaceModel
 from .short_weights import to_eight_bits
 
@@ -66,7 +67,7 @@ def rounded(model: PreTrainedModel, dtype: str) -> PreTrainedModel:
         if not is_fusable(model):
             raise PlannerError(
                 f"dtype: got int8 for a {model.config.model_type} model on {model.device}, "
-                f"expected one of {', '.join(FUSED_FAMILIES)} on a CPU, with memory for two more "
+                f"expected one of {', '.join(FAMILIES)} on a CPU, with memory for two more "
                 "copies and no attention asked for; give --dtype float32 or bfloat16"
             )
         to_eight_bits(model)

@@ -18,7 +18,6 @@ from benchmarks.gpu.baselines import OtherAttention
 from benchmarks.gpu.bench import Bench, OutOfTime, Skipped
 from benchmarks.gpu.goals import GOALS, table
 from benchmarks.gpu.inputs import inputs, random_parents, relative_error
-from benchmarks.gpu.pipeline import pass_times
 from benchmarks.gpu.results import Results
 from benchmarks.gpu.shapes import (
     LLAMA_2_7B,
@@ -31,6 +30,7 @@ from benchmarks.gpu.shapes import (
     DeviceLimits,
     cases,
 )
+from benchmarks.gpu.steps import pass_times
 from benchmarks.gpu.tuning import candidates, configs
 from benchmarks.gpu.warm_up import Call, compile_all
 from runtime import as_language_model

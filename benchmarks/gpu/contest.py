@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from planner.documents.profile import Profile
 
 TEMPERATURES = (0.0, 0.6)
-ASSISTED = ((3, 0.0), (5, 0.0), (8, 0.4), (20, 0.4))
+ASSISTED = ((5, 0.0), (8, 0.4), (20, 0.4))
 """Lengths of chains, and confidences below which they end; the last is transformers' default."""
 NUM_PROMPTS, NUM_TOKENS = 4, 64
 

@@ -1,4 +1,4 @@
-"""The planner's main job on this GPU: passes of a large shape, then profile, solve, decode."""
+"""The planner's main job on this GPU with a target of a large shape: profile, solve, decode."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING
 
 from .bench import Bench, OutOfTime, Skipped
-from .results import Row
-
-if TYPE_CHECKING:
-    from runtime import LanguageModel
 
 NEEDED = ("pydantic", "numba", "scipy", "click", "transformers", "safetensors", "rich", "tqdm")
 TARGET, DRAFT = (
@@ -25,17 +18,13 @@ TARGET, DRAFT = (
     for role, shape in (("target", "llama-2-7b"), ("draft", "100M"))
 )
 """A vocabulary and positions as models of this size have them."""
-PASSES = (1, 2, 8, 64)
-"""New rows of passes that are timed."""
-CONTEXT, NUM_TIMED = 512, 15
 QUICK = ("--num-prompts", "8", "--num-tokens", "32", "--num-ranks", "8", "--context", "512",
          "--max-nodes", "64", "--repeats", "5", "--temperature", "0",
          "--temperature", "0.6")  # fmt: skip
 
 
 def run(bench: Bench) -> None:
-    """A row per size of a pass, one per command, then one per attention with what decoding
-    measured."""
+    """A row per command, then one per attention with what decoding measured."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise Skipped(
@@ -43,7 +32,6 @@ def run(bench: Bench) -> None:
         )
     if bench.dry:
         raise Skipped("a dry run leaves the planner alone")
-    bench.attempt({"what": "recorded passes"}, lambda: _passes(bench))
     with tempfile.TemporaryDirectory() as folder:
         profile = profile_of(bench.results.path)
         plan, report = (Path(folder) / f"{name}.json" for name in ("plan", "report"))
@@ -62,45 +50,6 @@ def run(bench: Bench) -> None:
 def profile_of(results: Path) -> Path:
     """The place of the profile that is measured for a file of results."""
     return results.with_name(f"{results.stem}-profile.json")
-
-
-def _passes(bench: Bench) -> Row:
-    """Passes of the target as they are recorded, beside those of transformers."""
-    from planner.cli.models import load_named
-    from runtime import HuggingFaceModel
-    from runtime.graphed import GraphedModel
-
-    model = load_named(TARGET, device="cuda", dtype="bfloat16", attention="tree")
-    assert isinstance(model, HuggingFaceModel)
-    plain = HuggingFaceModel(model.module)
-    for num_rows in PASSES:
-        bench.check_time(60)
-        times = pass_times((model, plain), num_rows)
-        bench.add({"what": f"pass over {num_rows}, ms", "recorded": times[0], "plain": times[1]})
-    return {"attention": model.attention, "right": isinstance(model, GraphedModel)}
-
-
-def pass_times(models: Sequence[LanguageModel], num_rows: int) -> list[float]:
-    """Milliseconds of a pass over `num_rows` behind `CONTEXT` others by each model, the host's part
-    included: the median of several, in turns."""
-    import torch
-
-    times: list[list[float]] = [[] for _ in models]
-    caches = [model.new_cache(CONTEXT + num_rows) for model in models]
-    device = models[0].device
-    text, places = torch.zeros(CONTEXT, dtype=torch.int64, device=device), torch.arange(CONTEXT)
-    for model, cache in zip(models, caches, strict=True):
-        model.forward(text, places.to(device), cache, num_logits=0)
-    new = text[:num_rows], torch.arange(CONTEXT, CONTEXT + num_rows, device=device)
-    for _ in range(NUM_TIMED + 1):
-        for model, cache, taken in zip(models, caches, times, strict=True):
-            start = time.perf_counter()
-            model.forward(*new, cache)
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            taken.append(1e3 * (time.perf_counter() - start))
-            cache.rewind(CONTEXT)
-    return [round(median(taken[1:]), 3) for taken in times]
 
 
 def _command(bench: Bench, *arguments: str) -> None:

@@ -1,11 +1,12 @@
-"""Where does the time of a decode step go?  Steps of a large shape, timed, counted and profiled."""
+"""Where does the time of a decode step go?  Passes and steps of a large shape, timed, counted and
+profiled."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from statistics import median
@@ -26,11 +27,14 @@ NUM_WARM, NUM_STEPS, NUM_PROFILED = 12, 24, 6
 NODES = 64
 MOST_NAMED = 12
 """Kernels and places of waits that are named, those with the most first."""
-CONTEXT = 448
+PASSES = (1, 2, 8, 64)
+"""New rows of passes that are timed."""
+CONTEXT, NUM_TIMED = 448, 15
 
 
 def run(bench: Bench) -> None:
-    """A row for every way of decoding: of one step its time, kernels, waits and compilations."""
+    """A row per size of a pass; then for every way of decoding one of a step: its time, kernels,
+    waits and compilations."""
     if bench.device.type != "cuda":
         raise Skipped("a step's kernels are those of a GPU")
     from planner.cli.models import load_named
@@ -42,18 +46,57 @@ def run(bench: Bench) -> None:
         load_named(name, device="cuda", dtype="bfloat16", attention="tree")
         for name in (TARGET, DRAFT)
     ]
+    bench.attempt({"what": "passes"}, lambda: _passes(bench, models[0]))
     grown = GreedyDrafting(num_nodes=NODES, max_depth=6, max_children=8)
     ways: dict[str, tuple[Policy, str, float]] = {
         "no draft, T=0": (FixedTree(typical_tree(1)), "topk", 0),
-        "tree of 64, T=0": (FixedTree(typical_tree(NODES)), "topk", 0),
         "tree of 64, rrsw, T=.6": (FixedTree(typical_tree(NODES)), "rrsw", 0.6),
         "growing to 64, rrsw, T=.6": (grown.policy(deterministic=False), "rrsw", 0.6),
+        "tree of 64, T=0": (FixedTree(typical_tree(NODES)), "topk", 0),
         "tree of 64, traversal, T=.6": (FixedTree(typical_tree(NODES)), "traversal", 0.6),
     }
     for name, (policy, verifier, temperature) in ways.items():
         bench.check_time(8)
         begun = partial(_session, models, verifier, temperature)
         bench.attempt({"what": name}, partial(taken_apart, begun, policy))
+
+
+def _passes(bench: Bench, model: LanguageModel) -> Row:
+    """Passes of the target as they are, as transformers' are when they are recorded, and as those
+    are without a record."""
+    from runtime import HuggingFaceModel
+    from runtime.graphed import GraphedModel
+    from runtime.graphs import ModulePass
+
+    assert isinstance(model, HuggingFaceModel)
+    recorded = GraphedModel(model.module, partial(ModulePass, model.module))
+    ways = {"ours": model, "recorded": recorded, "plain": HuggingFaceModel(model.module)}
+    for num_rows in PASSES:
+        bench.check_time(8)
+        times = pass_times(list(ways.values()), num_rows)
+        bench.add({"what": f"pass over {num_rows}, ms", **dict(zip(ways, times, strict=True))})
+    return {"attention": model.attention}
+
+
+def pass_times(models: Sequence[LanguageModel], num_rows: int) -> list[float]:
+    """Milliseconds of a pass over `num_rows` behind `CONTEXT` others by each model, the host's part
+    included: the median of several, in turns."""
+    times: list[list[float]] = [[] for _ in models]
+    caches = [model.new_cache(CONTEXT + num_rows) for model in models]
+    device = models[0].device
+    text, places = torch.zeros(CONTEXT, dtype=torch.int64, device=device), torch.arange(CONTEXT)
+    for model, cache in zip(models, caches, strict=True):
+        model.forward(text, places.to(device), cache, num_logits=0)
+    new = text[:num_rows], torch.arange(CONTEXT, CONTEXT + num_rows, device=device)
+    for _ in range(NUM_TIMED + 1):
+        for model, cache, taken in zip(models, caches, times, strict=True):
+            start = time.perf_counter()
+            model.forward(*new, cache)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            taken.append(1e3 * (time.perf_counter() - start))
+            cache.rewind(CONTEXT)
+    return [round(median(taken[1:]), 3) for taken in times]
 
 
 def _session(

@@ -17,6 +17,7 @@ from triton.compiler import ASTSource
 from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
 from tree_kernels.launches import power_of_two
+from tree_kernels.layer_kernels import gate, norm, turn
 from tree_kernels.step_kernels import climb, keep, list_blocks, race, walk
 from tree_kernels.verify_kernels import descend
 
@@ -26,17 +27,21 @@ SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 SCRATCH = ("partial", "partial_lse")
 LISTS = ("block_lists", "block_counts")
 LENGTHS = ("tree_sizes", "tree_rows")
+PLACES = ("positions", "places")
+ROWS = ("query", "key", "value", "out", "cache", "x", "added", "weight", "qkv", "keys", "values",
+        "query_norm", "key_norm", "gate_up")  # fmt: skip
 VERIFIED = ("draft_rows", "starts", "children")
 INTEGERS = (
     "prefix_lengths", "parents", "bits", "lists", "rows", "counts", *LISTS, *LENGTHS, *VERIFIED
 )  # fmt: skip
 TYPES = (
-    {"factor": "fp32"}
+    dict.fromkeys(("factor", "eps"), "fp32")
     | dict.fromkeys(INTEGERS, "*i32")
-    | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked", "seeds"), "*i64")
-    | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs", "probs", "speeds"), "*fp32")
+    | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked", "seeds", *PLACES), "*i64")
+    | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs", "probs", "speeds", "turns"), "*fp32")
     | dict.fromkeys(("uniforms", "shares"), "*fp64")
 )
+HEADS = {"HEADS": 32, "KV_HEADS": 8, "HEAD_DIM": 128, "BLOCK": 64}
 SMALL = {
     "climb": (climb, {"BLOCK_ROWS": 32, "BLOCK_WORDS": 2}),
     "list_blocks": (
@@ -44,6 +49,10 @@ SMALL = {
         {"GROUP": 4, "BLOCK_M": 64, "BLOCK_NODES": 16, "BLOCK_WORDS": 8, "tree_rows": None},
     ),
     "keep": (keep, {"HEAD_DIM": 128, "BLOCK_D": 128, "BLOCK_ROWS": 32}),
+    "norm": (norm, {"NUM_FEATURES": 4096, "BLOCK": 4096}),
+    "turn": (turn, {**HEADS, "query_norm": None, "key_norm": None}),
+    "turn, normed": (turn, HEADS),
+    "gate": (gate, {"NUM_UNITS": 11008, "BLOCK": 1024}),
     "race": (race, {"BLOCK": 1024}),
     "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
     "descend, independent": (descend, {"METHOD": 0, "BLOCK": 1024}),
@@ -131,7 +140,7 @@ def _compiled(
     num_stages: int,
 ) -> MachineCode:
     """A kernel whose pointers and strides are multiples of 16, as torch's and a cache's are."""
-    numbers = dict.fromkeys(("query", "key", "value", "out", "cache"), "*" + SHORT[dtype])
+    numbers = dict.fromkeys(ROWS, "*" + SHORT[dtype])
     types = TYPES | numbers | dict.fromkeys(constants, "constexpr")
     signature = {name: types.get(name, "i32") for name in kernel.arg_names}
     aligned = {

@@ -19,8 +19,9 @@ from runtime import (
 from runtime.compiled_pass import WholePass
 from runtime.cores import FreeCores
 from runtime.embedded import PAIRS, load_pair, load_prompts
-from runtime.fused import FUSED_FAMILIES, FusedModel
+from runtime.fused import FusedModel
 from runtime.language_model import PassInput, answers, read_text
+from runtime.llama_shape import FAMILIES as FUSED_FAMILIES
 from tests.policies.settings import trees
 from tests.runtime.small_models import POSITIONS, VOCABULARY, plan, small_model
 from tests.runtime.test_fused import uneven

@@ -24,9 +24,10 @@ from runtime import fused as fused_passes
 from runtime.cache import RowCache
 from runtime.compiled_pass import WholePass
 from runtime.cores import FreeCores
-from runtime.fused import FUSED_FAMILIES, FusedModel, fused, is_fusable
+from runtime.fused import FusedModel, fused, is_fusable
 from runtime.fused_rows import CompiledRows
 from runtime.language_model import PassInput
+from runtime.llama_shape import FAMILIES as FUSED_FAMILIES
 from runtime.packed import can_pack, packed_product
 from runtime.short_weights import to_eight_bits
 from tests.runtime.small_models import VOCABULARY, small_model

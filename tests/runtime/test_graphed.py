@@ -15,10 +15,13 @@ import torch
 from planner.documents.sampling import Sampling
 from planner.plans.plan import Plan
 from planner.policies import GreedyDrafting
-from runtime import Decoder, HuggingFaceModel, attention, graphs
+from runtime import Decoder, HuggingFaceModel, attention, graphs, llama_pass
 from runtime.graphed import GraphedModel, Store, Stores, capacity_for, graphed
 from runtime.graphs import SIZES, PassSize, RowsOfStore, size_for, up_to
 from runtime.language_model import LanguageModel
+from runtime.llama_pass import LlamaLayers
+from runtime.llama_shape import FAMILIES as FAMILIES_OF_LLAMA
+from runtime.models import fingerprint
 from tests.runtime.recorded_ops import RecordedOps, attention_on_device
 from tests.runtime.small_models import FAMILIES, POSITIONS, VOCABULARY, plan, small_model
 from tests.runtime.test_tree_passes import assert_equal, random_tree
@@ -70,7 +73,8 @@ def a_text_and_its_trees(model: LanguageModel) -> list[torch.Tensor]:
 @pytest.mark.parametrize("family", SERVED)
 def test_recorded_passes_are_those_of_transformers(family):
     quick, plain, _ = both(family)
-    assert quick.attention == f"{plain.attention}, graphs"
+    words = "fused, graphs" if family in FAMILIES_OF_LLAMA else "graphs"
+    assert quick.attention == f"{plain.attention}, {words}"
     for got, expected in zip(a_text_and_its_trees(quick), a_text_and_its_trees(plain), strict=True):
         assert got.shape == expected.shape
         if len(got):
@@ -224,7 +228,7 @@ def test_texts_together_record_nothing_but_their_last():
 
 
 def test_a_pass_that_waits_for_the_device_is_not_recorded(monkeypatch, caplog):
-    model = small_model("llama", attention="tree")
+    model = small_model("gemma", attention="tree")
     forward = model.model.rotary_emb.forward
 
     def waits(x, position_ids):
@@ -256,9 +260,33 @@ def test_records_that_compute_something_else_are_found(fault, monkeypatch, caplo
             lambda prefix, rows, bits: tree(torch.full_like(prefix, 3), rows, bits),
         )  # fmt: skip
     with caplog.at_level(logging.WARNING):
-        served = graphed(small_model("llama", attention="tree"), recorder=RecordedOps())
+        served = graphed(small_model("gemma", attention="tree"), recorder=RecordedOps())
     assert type(served) is HuggingFaceModel
-    assert "passes of transformers" in caplog.text
+    assert "passes 'graphs' not taken" in caplog.text
+
+
+def test_joined_layers_that_compute_something_else_are_passed_over(monkeypatch, caplog):
+    monkeypatch.setattr(llama_pass, "gated", lambda gate_up: gate_up.chunk(2, -1)[0])
+    with caplog.at_level(logging.WARNING):
+        served = graphed(small_model("llama", attention="tree"), recorder=RecordedOps())
+    assert type(served) is GraphedModel
+    assert "passes 'fused, graphs' not taken" in caplog.text
+    assert "'graphs'" not in caplog.text
+
+
+@pytest.mark.parametrize("family", FAMILIES_OF_LLAMA)
+def test_joined_layers_hold_the_modules_own_weights(family):
+    """Nothing is kept twice, and the module computes what it did."""
+    model = small_model(family, seed=3, attention="tree")
+    expected, name = model(torch.arange(9)[None]).logits, fingerprint(model, model.config)
+    quick = graphed(model, recorder=RecordedOps())
+    layer = LlamaLayers(model).layers[0]
+    attention, mlp = layer.module.self_attn, layer.module.mlp
+    assert attention.q_proj.weight.data_ptr() == layer.qkv.data_ptr()
+    assert mlp.up_proj.weight.untyped_storage().data_ptr() == layer.gate_up.data_ptr()
+    assert torch.equal(model(torch.arange(9)[None]).logits, expected)
+    assert fingerprint(model, model.config) == name
+    assert isinstance(quick, GraphedModel)
 
 
 def test_other_attention_is_not_recorded():
