@@ -56,15 +56,17 @@ class Room:
         self.drawn = drawn
         self.host_drawn = drawn.numpy() if self.device.type == "cpu" else None
 
-    def fill_drawn(self, start: int, tokens: Tensor) -> None:
-        """Write tokens int64 [any] behind the first `start` drawn ones."""
-        end = start + len(tokens)
+    def fill_drawn(self, start: int, tokens: Tensor, chosen: Tensor | None = None) -> None:
+        """Write tokens int64 [any], or the `chosen` ones, behind the first `start` drawn ones."""
+        end = start + len(tokens if chosen is None else chosen)
         if end > len(self.drawn):
             self.keep_drawn(torch.nn.functional.pad(self.drawn, (0, 2 * end - len(self.drawn))))
-        if self.host_drawn is None:
+        if self.host_drawn is not None:
+            self.host_drawn[start:end] = (tokens if chosen is None else tokens[chosen]).numpy()
+        elif chosen is None:
             self.drawn[start:end] = tokens
         else:
-            self.host_drawn[start:end] = tokens.numpy()
+            torch.index_select(tokens, 0, chosen, out=self.drawn[start:end])
 
     def drawn_at(self, places: np.ndarray) -> Tensor:
         """int64 [any], on the device: the drawn tokens at places int64 [any]."""
@@ -90,7 +92,7 @@ class DraftTree:
 
     def __init__(self, root: int, room: Room) -> None:
         self._room = room
-        room.fill_drawn(0, on_device([root], room.device))
+        room.drawn[:1].fill_(root)
         self._num_drawn = 1
         self._tokens: Tensor | None = None
         self.num_nodes = 1
@@ -146,17 +148,17 @@ class DraftTree:
         return (torch.cat(self._draft_probs) if self._draft_probs else None), rows
 
     def visible(self, nodes: Sequence[int], among: Sequence[int]) -> Tensor:
-        """bool [len(nodes), len(among)] on the device: is the second an ancestor or the same?"""
-        return self._room.to_device(self._room.ancestors[np.array(nodes)[:, None], among])
+        """bool [len(nodes), len(among)] on the host: is the second an ancestor or the same?"""
+        return torch.from_numpy(self._room.ancestors[np.array(nodes)[:, None], among])
 
     def visible_to_all(self) -> Tensor:
-        """bool [num_nodes, num_nodes] on the device: the mask of the verification pass."""
-        return self._room.to_device(self.ancestors)
+        """bool [num_nodes, num_nodes] on the host: the mask of the verification pass."""
+        return torch.from_numpy(np.ascontiguousarray(self.ancestors))
 
     def positions(self, root_position: int, nodes: Sequence[int] | None = None) -> Tensor:
-        """int64 on the device: text positions of `nodes` (default all)."""
+        """int64 on the host: text positions of `nodes` (default all)."""
         depths = self.depths if nodes is None else self._room.depths[nodes]
-        return self._room.to_device(depths + root_position)
+        return torch.from_numpy(depths + root_position)
 
     def add(self, requests: Sequence[tuple[int, int]]) -> list[int]:
         """Add so many more children to each node, in this order; a node may be one that an earlier
@@ -187,16 +189,22 @@ class DraftTree:
         return list(new)
 
     def draw(
-        self, nodes: Sequence[int], draft_probs: Tensor, counts: Sequence[int], tokens: Tensor
+        self,
+        nodes: Sequence[int],
+        draft_probs: Tensor,
+        counts: Sequence[int],
+        tokens: Tensor,
+        chosen: Tensor | None = None,
     ) -> None:
         """Expand `nodes`: record what was drawn below them.
 
         draft_probs  float [w, V]
         counts       [w]                 tokens drawn below each node
         tokens       int64 [sum(counts)] on the device, one node's after the other's
+        chosen       int64 [sum(counts)] there: their places, where there are others among `tokens`
         """
         place, draft_pass = self._num_drawn, len(self.widths)
-        self._room.fill_drawn(place, tokens)
+        self._room.fill_drawn(place, tokens, chosen)
         self._draft_probs.append(draft_probs)
         for row, (node, count) in enumerate(zip(nodes, counts, strict=True)):
             self._rows[node] = draft_pass, row, place, count

@@ -29,7 +29,7 @@ from .graphs import (
     size_for,
     up_to,
 )
-from .language_model import PassInput
+from .language_model import PassInput, PassOutput
 from .llama_pass import LlamaLayers
 from .llama_shape import is_llama_shaped
 from .models import HuggingFaceModel
@@ -131,8 +131,6 @@ class GraphedModel(HuggingFaceModel):
     ) -> None:
         self._stores, self._over = Stores(), over
         self._recorder = recorder or CudaRecorder(model.device)
-        every = torch.ones((SIZES[-1], SIZES[-1]), dtype=torch.bool, device=model.device)
-        self._causal = every.tril_()
         super().__init__(model, name=name)
         self.attention = f"{self.attention}, {words}"
 
@@ -157,7 +155,7 @@ class GraphedModel(HuggingFaceModel):
     ) -> Tensor:
         read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
         if read is not None:
-            return read[0]
+            return read[0].clone()
         return super().forward(tokens, positions, cache, visible, num_logits=num_logits)
 
     def forward_with_hidden(
@@ -171,22 +169,27 @@ class GraphedModel(HuggingFaceModel):
     ) -> tuple[Tensor, Tensor]:
         read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
         if read is not None:
-            return read
+            return read[0].clone(), read[1].clone()
         return super().forward_with_hidden(tokens, positions, cache, visible, num_logits=num_logits)
+
+    def answer(self, asked: PassInput) -> PassOutput:
+        """The outcome as the record left it, until the next pass."""
+        read = self._replayed(asked)
+        return asked.passed() if read is None else PassOutput(*read)
 
     @torch.inference_mode()
     def _replayed(self, asked: PassInput) -> tuple[Tensor, Tensor] | None:
         """Logits and hidden states of the rows wanted, if such a pass is recorded."""
         cache, num_rows, wanted = asked.cache, len(asked.tokens), asked.num_wanted
-        visible = self._causal[:num_rows, :num_rows] if asked.visible is None else asked.visible
-        rows, tree_rows = size_for(num_rows, SIZES), size_for(visible.shape[1], TREE_ROWS)
+        seen = num_rows if asked.visible is None else asked.visible.shape[1]
+        rows, tree_rows = size_for(num_rows, SIZES), size_for(seen, TREE_ROWS)
         if not wanted or rows is None or tree_rows is None:
             return None
         assert isinstance(cache, StoredCache)
         recorded = self._recorded(cache, PassSize(rows, tree_rows))
         if recorded is None:
             return None
-        logits, hidden = recorded.read(asked._replace(visible=visible))
+        logits, hidden = recorded.read(asked)
         cache.append(num_rows)
         return logits[num_rows - wanted :], hidden[num_rows - wanted :]
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tree_kernels.reference import packed
+from tree_kernels.attention_call import BITS
 
 from .attention import TokenTree
 from .cache import TreeCache
@@ -22,9 +24,10 @@ from .language_model import PassInput
 
 SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Rows of a recorded pass; one over fewer has others behind them, which nothing looks at."""
-TREE_ROWS = (7 * 32, 32 * 32)
+TREE_ROWS = (7 * BITS, 32 * BITS)
 """Rows of a tree that new ones can be told to see; up to the first, tree attention makes no lists
 of what is to be seen."""
+NUM_LENGTHS = 3
 NUM_BEFORE = 2
 """Passes made before one is recorded: they compile kernels, and choose them."""
 
@@ -74,8 +77,8 @@ class PassSize(NamedTuple):
 
 
 class PassInputs(NamedTuple):
-    """The new rows of a pass: their tokens, their positions in the text, and the rows of the store
-    that they go to; int64 [n] each."""
+    """The new rows of a pass: their tokens, their positions in the text, of int32, and the rows of
+    the store that they go to; int64 [n]."""
 
     tokens: Tensor
     positions: Tensor
@@ -116,7 +119,7 @@ class ModulePass:
         try:
             output = self.model(
                 input_ids=rows.tokens[None],
-                position_ids=rows.positions[None],
+                position_ids=rows.positions.long()[None],
                 past_key_values=RowsOfStore(self.store, rows.places),
                 use_cache=True,
                 token_tree=tree,
@@ -131,42 +134,60 @@ class RecordedPass:
 
     length  rows of its store that are some text's while it is recorded
 
-    What is recorded reads these alone: tokens and positions int64 [n], visible bool [n, t], and
-    lengths int32 [3]: the rows of the text so far, those of them that all new rows see, and t.
+    What is recorded reads these alone: tokens int64 [n]; and, told in one transfer, int32: the rows
+    of the text so far, those of them that all new rows see, rows t of the tree; positions [n]; and
+    the tree's rows that each new one sees, [n, t / 32] words of bits.
     """
 
     def __init__(
         self, stored: StoredPass, size: PassSize, length: int, recorder: PassRecorder
     ) -> None:
-        self._pass, store = stored, stored.store
-        self._tokens, self._positions = store.new_zeros((2, size.rows), dtype=torch.int64)
-        self._visible = store.new_zeros((size.rows, size.tree_rows), dtype=torch.bool)
-        self._visible[:, 0] = True
-        self._lengths = torch.tensor([length, length, 1], dtype=torch.int32).to(store.device)
-        self._steps = torch.arange(size.rows, device=store.device)
+        self._pass, device = stored, stored.store.device
+        words = size.tree_rows // BITS
+        counts = NUM_LENGTHS, size.rows, size.rows * words
+        self._told_here = np.zeros(sum(counts), np.int32)
+        self._lengths_here, self._positions_here, bits = np.split(
+            self._told_here, np.cumsum(counts[:-1])
+        )
+        self._bits_here = bits.view(np.uint8).reshape(size.rows, -1)
+        self._lengths_here[:], self._bits_here[:, 0] = (length, length, 1), 1
+        self._told = torch.from_numpy(self._told_here).to(device, copy=True)
+        self._lengths, self._positions, bits = self._told.split(counts)
+        self._bits = bits.view(1, size.rows, words)
+        self._tokens = torch.zeros(size.rows, dtype=torch.int64, device=device)
+        self._steps = torch.arange(size.rows, device=device)
         self._outputs, self._replay = recorder.record(self._run)
 
     def read(self, asked: PassInput) -> Outputs:
-        """Logits [n, V] and hidden states [n, hidden size] of the rows asked for, and their keys
-        and values in the store, which has room for size.rows; `visible` says what they see."""
-        assert asked.visible is not None
-        num_rows, tree_rows = asked.visible.shape
+        """Logits [n, V] and hidden states [n, hidden size] of the rows asked for, until the next
+        pass; their keys and values go to the store, which has room for size.rows."""
+        num_rows, length = len(asked.tokens), asked.cache.length
+        bits = _causal(num_rows)
+        tree_rows = num_rows
+        if asked.visible is not None:
+            tree_rows = asked.visible.shape[1]
+            bits = np.packbits(asked.visible.cpu().numpy(), axis=1, bitorder="little")
+        self._lengths_here[:] = length, length + num_rows - tree_rows, tree_rows
+        self._positions_here[:num_rows] = asked.positions.cpu().numpy()
+        self._bits_here.fill(0)
+        self._bits_here[:num_rows, : bits.shape[1]] = bits
         self._tokens[:num_rows] = asked.tokens
-        self._positions[:num_rows] = asked.positions
-        self._visible.zero_()
-        self._visible[:num_rows, :tree_rows] = asked.visible
-        length = asked.cache.length
-        lengths = [length, length + num_rows - tree_rows, tree_rows]
-        self._lengths.copy_(torch.tensor(lengths, dtype=torch.int32), non_blocking=True)
+        self._told.copy_(torch.from_numpy(self._told_here), non_blocking=True)
         self._replay()
         logits, hidden = self._outputs
-        return logits[:num_rows].clone(), hidden[:num_rows].clone()
+        return logits[:num_rows], hidden[:num_rows]
 
     def _run(self) -> Outputs:
         """The pass, over all rows that there is place for; those behind the text's see no tree."""
-        tree = TokenTree(self._lengths[1:2], self._lengths[2:], packed(self._visible)[None])
+        tree = TokenTree(self._lengths[1:2], self._lengths[2:], self._bits)
         rows = PassInputs(self._tokens, self._positions, self._lengths[:1] + self._steps)
         return self._pass(rows, tree)
+
+
+@cache
+def _causal(num_rows: int) -> np.ndarray:
+    """Bits of rows that each see those before, in bytes."""
+    return np.packbits(np.tri(num_rows, dtype=bool), axis=1, bitorder="little")
 
 
 class RowsOfStore(TreeCache):

@@ -80,7 +80,7 @@ class PreparedModel(LanguageModel, Protocol):
 
 class PassInput(NamedTuple):
     """A pass that one text asks of a model: the arguments of `LanguageModel.forward`, and whether
-    last hidden states are wanted, too."""
+    last hidden states are wanted, too.  Positions and what is visible may also be on the host."""
 
     model: LanguageModel
     tokens: Tensor
@@ -96,8 +96,26 @@ class PassInput(NamedTuple):
         return len(self.tokens) if self.num_logits is None else self.num_logits
 
     def answer(self) -> PassOutput:
-        """The outcome, in a pass of its own."""
-        model, rows = self.model, self[1:5]
+        """The outcome, in a pass of its own, made by an `AnsweringModel` in its own way."""
+        own = getattr(self.model, "answer", None)
+        answered: PassOutput = self.passed() if own is None else own(self)
+        return answered
+
+    def there(self) -> PassInput:
+        """The same, with everything on the model's device."""
+        device = self.model.device
+        if device.type == "cpu":
+            return self
+        positions, visible = (
+            None if each is None else each.to(device, non_blocking=True)
+            for each in (self.positions, self.visible)
+        )
+        assert positions is not None
+        return self._replace(positions=positions, visible=visible)
+
+    def passed(self) -> PassOutput:
+        """The outcome of `forward`."""
+        model, rows = self.model, self.there()[1:5]
         if not self.hidden:
             return PassOutput(model.forward(*rows, num_logits=self.num_logits))
         assert isinstance(model, HiddenModel)
@@ -110,6 +128,13 @@ class PassOutput(NamedTuple):
 
     logits: Tensor
     hidden: Tensor | None = None
+
+
+class AnsweringModel(LanguageModel, Protocol):
+    """A language model that takes what a text asks as it is."""
+
+    def answer(self, asked: PassInput) -> PassOutput:
+        """The outcome, which may be gone with the model's next pass."""
 
 
 class BatchModel(LanguageModel, Protocol):

@@ -128,6 +128,7 @@ class HuggingFaceModel:
 
     def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
         """All rows are one sequence to the model, in which texts do not see each other."""
+        inputs = [asked.there() for asked in inputs]
         wanted = [asked.num_wanted for asked in inputs]
         with self._hidden() as caught:
             logits = self._of_texts(inputs, wanted)

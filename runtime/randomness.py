@@ -8,6 +8,8 @@ and so compute the exact law of anything built on these primitives.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 
 import torch
 from torch import Tensor
@@ -22,6 +24,8 @@ __all__ = ["BELOW_ONE", "BLOCK", "Source", "TorchSource", "seeded_source", "sour
 
 BLOCK = 64
 """Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""
+POOL = 4096
+"""Numbers that one launch on a GPU makes, and that are then given out one after the other."""
 BELOW_ONE = 1.0 - 2.0**-50
 """Keeps u * total below total in float64, so that inversion never runs past the last token."""
 
@@ -36,6 +40,8 @@ class TorchSource:
 
     generator: torch.Generator
     _coins: list[float] = field(default_factory=list, repr=False)
+    _seeds: Tensor = field(default_factory=partial(torch.empty, 0), repr=False)
+    _uniforms: Tensor = field(default_factory=partial(torch.empty, 0), repr=False)
 
     def categorical(self, probs: Tensor) -> Tensor:
         """Tokens drawn by inversion of the cumulative sum."""
@@ -57,16 +63,23 @@ class TorchSource:
                     "logits overflow; load it in another dtype, such as float32"
                 )
             return drawn
-        if k == 1:
-            return self.with_replacement(probs, 1)
         if probs.dtype == torch.float32 and unavailable(probs.device) is None:
             return self.by_kernel(probs, k)
+        if k == 1:
+            return self.with_replacement(probs, 1)
         return by_race(probs, self.uniforms(probs.shape, probs.device), k)
 
     def by_kernel(self, probs: Tensor, k: int) -> Tensor:
         """`by_race`, its random numbers made where they are needed; probs float32 [w, V]."""
-        seeds = torch.randint(2**62, (len(probs),), device=probs.device, generator=self.generator)
-        return race_speeds(probs, seeds).topk(k, dim=-1).indices
+        number = len(probs)
+        if len(self._seeds) < number:
+            many = max(POOL, number)
+            self._seeds = torch.randint(
+                2**62, (many,), device=probs.device, generator=self.generator
+            )
+        seeds, self._seeds = self._seeds[:number], self._seeds[number:]
+        speeds = race_speeds(probs, seeds)
+        return speeds.argmax(-1, keepdim=True) if k == 1 else speeds.topk(k, dim=-1).indices
 
     def accept(self, share: float, total: float) -> bool:
         if not self._coins:
@@ -75,8 +88,20 @@ class TorchSource:
         return self._coins.pop() * total < share
 
     def uniforms(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
-        """float64 in [0, 1), as many as `shape` says."""
-        return torch.rand(shape, dtype=torch.float64, device=device, generator=self.generator)
+        """float64 in [0, 1), as many as `shape` says, each given out once."""
+        if device.type == "cpu" or prod(shape) > POOL:
+            return torch.rand(shape, dtype=torch.float64, device=device, generator=self.generator)
+        return self.pooled(shape, device)
+
+    def pooled(self, shape: tuple[int, ...], device: torch.device) -> Tensor:
+        """`uniforms`, of which one launch makes many."""
+        number = prod(shape)
+        if len(self._uniforms) < number:
+            self._uniforms = torch.rand(
+                POOL, dtype=torch.float64, device=device, generator=self.generator
+            )
+        taken, self._uniforms = self._uniforms[:number], self._uniforms[number:]
+        return taken.view(shape)
 
 
 @source_of.register

@@ -157,7 +157,7 @@ class Session:
                 stop = end if most is None else min(end, cache.length + most)
                 if stop > cache.length:
                     tokens = on_device(self.tokens[cache.length : stop], model.device)
-                    places = torch.arange(cache.length, stop, device=model.device)
+                    places = torch.arange(cache.length, stop)
                     yield PassInput(model, tokens, places, cache, num_logits=0)
         return 1e3 * (self.now() - start)
 
@@ -262,7 +262,7 @@ class Session:
             visible = tree.visible(nodes, [*tree.expanded[1:], *nodes])
         else:  # all that the draft has not read yet, the root last
             tokens = on_device(self.tokens[cache.length :], draft.device)
-            places = torch.arange(cache.length, len(self.tokens), device=draft.device)
+            places = torch.arange(cache.length, len(self.tokens))
             visible = None
         hidden = self.score is not None
         return PassInput(draft, tokens, places, cache, visible, len(nodes), hidden)
@@ -275,8 +275,8 @@ class Session:
         draft_probs = self._distribution(answer.logits, self._draft_sampling, tree, nodes)
         num = policy.num_candidates
         counts = tuple(num or len(tree.children[node]) for node in nodes)
-        tokens = _sampled(self._verifier, draft_probs, counts, self.rng)
-        tree.draw(nodes, draft_probs, counts, tokens)
+        tokens, chosen = _sampled(self._verifier, draft_probs, counts, self.rng)
+        tree.draw(nodes, draft_probs, counts, tokens, chosen)
         if num == 0:
             return None
         score = None
@@ -333,19 +333,21 @@ def _logprobs(
 
 def _sampled(
     verifier: Verifier, draft_probs: Tensor, counts: tuple[int, ...], rng: Source
-) -> Tensor:
-    """int64 [sum(counts)]: counts[i] tokens for row i of float [w, V], row after row."""
+) -> tuple[Tensor, Tensor | None]:
+    """Tokens int64 [any] drawn from float [w, V], row after row, and int64 [sum(counts)]: the
+    places of the counts[i] that row i is to have; None: they are all."""
     most = max(counts)
     if min(counts) == most:
-        return verifier.sample(draft_probs, most, rng).reshape(-1)
+        return verifier.sample(draft_probs, most, rng).reshape(-1), None
     if not verifier.nested:
         rows = [verifier.sample(draft_probs[i], k, rng) for i, k in enumerate(counts)]
-        return torch.cat(rows)
-    chosen = torch.from_numpy(_leading(counts, most)).to(draft_probs.device, non_blocking=True)
-    return verifier.sample(draft_probs, most, rng).reshape(-1)[chosen]
+        return torch.cat(rows), None
+    drawn = verifier.sample(draft_probs, most, rng).reshape(-1)
+    return drawn, _leading(counts, most, draft_probs.device)
 
 
 @lru_cache(maxsize=4096)
-def _leading(counts: tuple[int, ...], most: int) -> np.ndarray:
+def _leading(counts: tuple[int, ...], most: int, device: torch.device) -> Tensor:
     """Flat places of the first counts[i] entries of each row of a [w, most] array."""
-    return np.concatenate([row * most + np.arange(count) for row, count in enumerate(counts)])
+    places = [row * most + np.arange(count) for row, count in enumerate(counts)]
+    return torch.from_numpy(np.concatenate(places)).to(device, non_blocking=True)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from planner.documents.sampling import Sampling
+from tree_kernels.layers import is_softened, softened
 
 LEAST_TEMPERATURE = 1e-30
 """Below it quotients leave float32; at it only the tokens of the very largest logit are left."""
@@ -24,6 +25,8 @@ def distribution(logits: Tensor, sampling: Sampling, held: Tensor | None = None)
     keeps the token that crosses the nucleus' mass.  Temperature 0 puts all mass on the most
     probable token, whatever the others say.
     """
+    if not (sampling.is_greedy or sampling.penalizes or sampling.cuts) and is_softened(logits):
+        return softened(logits, max(sampling.temperature, LEAST_TEMPERATURE))
     logits = _penalized(logits, sampling, held)
     if sampling.is_greedy:
         best = logits.argmax(-1, keepdim=True)
@@ -49,7 +52,7 @@ def distribution(logits: Tensor, sampling: Sampling, held: Tensor | None = None)
 
 def most_probable(logits: Tensor, sampling: Sampling, held: Tensor | None = None) -> Tensor:
     """int64 [...]: the tokens that `distribution` puts all mass on at temperature 0."""
-    return _penalized(logits, sampling, held).argmax(-1)
+    return (_penalized(logits, sampling, held) if sampling.penalizes else logits).argmax(-1)
 
 
 def _penalized(logits: Tensor, sampling: Sampling, held: Tensor | None) -> Tensor:

@@ -7,6 +7,8 @@ there is nothing to decide: the target's token at every node says all.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -53,8 +55,7 @@ def walk_at_once(
     draft_probs, rows = tree.all_draft_probs()
     children = np.concatenate([np.array(each, np.int32) for each in tree.children])
     starts = np.cumsum([0, *map(len, tree.children)], dtype=np.int32)
-    numbers = torch.from_numpy(np.concatenate((rows, starts, children)))
-    numbers = numbers.to(target_probs.device, non_blocking=True)
+    numbers = _uploaded(np.concatenate((rows, starts, children)).tobytes(), target_probs.device)
     uniforms = rng.uniforms((tree.num_nodes,), target_probs.device)
     drawn_from, first, family = numbers.split([len(rows), len(starts), len(children)])
     shape = VerifiedTree(drawn_from, first, family, tree.tokens)
@@ -72,6 +73,13 @@ def walk_at_once(
     parents = tree.parents
     ranks = [tree.children[parents[node]].index(node) for node in path]
     return Accepted(path, ranks, tokens[: len(path) + 1])
+
+
+@lru_cache(maxsize=64)
+def _uploaded(numbers: bytes, device: torch.device) -> Tensor:
+    """int32 [any] there; a tree that stays the same from step to step is sent once."""
+    here = torch.from_numpy(np.frombuffer(numbers, np.int32).copy())
+    return here.to(device, non_blocking=True)
 
 
 def walked_greedily(tree: DraftTree, chosen: Tensor) -> Accepted:

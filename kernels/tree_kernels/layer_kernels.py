@@ -109,3 +109,35 @@ def gate(
     up = tl.load(here + NUM_UNITS, mask=inside, other=0.0).to(tl.float32)
     passed = opened / (1 + tl.exp(-opened)) * up
     tl.store(out + row * NUM_UNITS + columns, passed.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["scale", "num_tokens"])
+def soften(
+    logits,  # [n, V], rows `row_stride` apart
+    probs,  # float32 [n, V]
+    scale,
+    num_tokens,
+    row_stride,
+    BLOCK: tl.constexpr,
+):
+    """One program a row: its largest logit and the sum of exponents, then the shares."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, BLOCK)
+    here = logits + row * row_stride + columns
+    largest = tl.full((BLOCK,), -float("inf"), tl.float32)
+    for start in range(0, num_tokens, BLOCK):
+        inside = start + columns < num_tokens
+        found = tl.load(here + start, mask=inside, other=-float("inf")).to(tl.float32)
+        largest = tl.maximum(largest, found)
+    most = tl.max(largest)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, num_tokens, BLOCK):
+        inside = start + columns < num_tokens
+        found = tl.load(here + start, mask=inside, other=-float("inf")).to(tl.float32)
+        total += tl.exp((found - most) * scale)
+    share = 1.0 / tl.sum(total)
+    there = probs + row * num_tokens + columns
+    for start in range(0, num_tokens, BLOCK):
+        inside = start + columns < num_tokens
+        found = tl.load(here + start, mask=inside, other=-float("inf")).to(tl.float32)
+        tl.store(there + start, tl.exp((found - most) * scale) * share, mask=inside)

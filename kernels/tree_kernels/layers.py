@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-from .backend import on, unavailable
+from .backend import DTYPES, on, unavailable
 from .launches import power_of_two
 
 GATED = 1024
 """Units that one program of `gate` serves."""
+SOFTENED = 8192
+"""Tokens that a program of `soften` looks at at once."""
 
 
 class HeadTurns(NamedTuple):
@@ -66,7 +68,7 @@ def turn_and_store(
     """Turned queries [n, H, d] of a pass; its keys, turned too, and its values go to their places.
 
     qkv           [n, (H + 2 K) d], which is not used again: queries are turned in it
-    positions     int64 [n], below P
+    positions     int32 or int64 [n], below P
     places        int64 [n]  rows of `keys` and `values`, which are [K, S, d]
     """
     parts = qkv.view(len(qkv), -1, heads.head_dim)
@@ -99,6 +101,31 @@ def gated(gate_up: Tensor) -> Tensor:
             gate_up, out, NUM_UNITS=num_units, BLOCK=GATED, num_warps=4
         )
     return out
+
+
+def is_softened(logits: Tensor) -> bool:
+    """Does `softened` take one launch for these?"""
+    few = logits.dtype in DTYPES and logits.dim() == 2
+    return few and unavailable(logits.device) is None and logits.stride(1) == 1
+
+
+def softened(logits: Tensor, temperature: float) -> Tensor:
+    """float32 [n, V]: softmax of logits / temperature, summed in float32.
+
+    logits  [n, V], of one of `DTYPES`
+    """
+    if unavailable(logits.device):
+        return (logits.float() / temperature).softmax(-1)
+    from .layer_kernels import soften
+
+    num_rows, num_tokens = logits.shape
+    probs = torch.empty((num_rows, num_tokens), dtype=torch.float32, device=logits.device)
+    with on(logits.device):
+        soften[(num_rows,)](
+            logits, probs, 1.0 / temperature, num_tokens, logits.stride(0),
+            BLOCK=min(SOFTENED, power_of_two(num_tokens)), num_warps=16,
+        )  # fmt: skip
+    return probs
 
 
 def _normed(x: Tensor, weight: Tensor, eps: float) -> Tensor:

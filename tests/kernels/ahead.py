@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
 from tree_kernels.launches import power_of_two
-from tree_kernels.layer_kernels import gate, norm, turn
+from tree_kernels.layer_kernels import gate, norm, soften, turn
 from tree_kernels.step_kernels import climb, keep, list_blocks, race, walk
 from tree_kernels.verify_kernels import descend
 
@@ -29,13 +29,13 @@ LISTS = ("block_lists", "block_counts")
 LENGTHS = ("tree_sizes", "tree_rows")
 PLACES = ("positions", "places")
 ROWS = ("query", "key", "value", "out", "cache", "x", "added", "weight", "qkv", "keys", "values",
-        "query_norm", "key_norm", "gate_up")  # fmt: skip
+        "query_norm", "key_norm", "gate_up", "logits")  # fmt: skip
 VERIFIED = ("draft_rows", "starts", "children")
 INTEGERS = (
     "prefix_lengths", "parents", "bits", "lists", "rows", "counts", *LISTS, *LENGTHS, *VERIFIED
 )  # fmt: skip
 TYPES = (
-    dict.fromkeys(("factor", "eps"), "fp32")
+    dict.fromkeys(("factor", "eps", "scale"), "fp32")
     | dict.fromkeys(INTEGERS, "*i32")
     | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked", "seeds", *PLACES), "*i64")
     | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs", "probs", "speeds", "turns"), "*fp32")
@@ -53,6 +53,7 @@ SMALL = {
     "turn": (turn, {**HEADS, "query_norm": None, "key_norm": None}),
     "turn, normed": (turn, HEADS),
     "gate": (gate, {"NUM_UNITS": 11008, "BLOCK": 1024}),
+    "soften": (soften, {"BLOCK": 2048}),
     "race": (race, {"BLOCK": 1024}),
     "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
     "descend, independent": (descend, {"METHOD": 0, "BLOCK": 1024}),
