@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from tree_kernels import (
     verify_walk,
 )
 from tree_kernels.launches import race_speeds
+from tree_kernels.layers import HeadTurns, add_and_norm, gated, softened, turn_and_store
 from tree_kernels.reference import packed
 from tree_kernels.successive import by_race
 
@@ -46,6 +48,8 @@ def run(bench: Bench) -> None:
     bench.check_time()
     bench.attempt({"what": "draft pass, 5 of 70 rows"}, lambda: _draft_pass(bench))
     bench.attempt({"what": "three texts of any lengths"}, lambda: _three_texts(bench))
+    for name, found in layer_kernels(bench).items():
+        bench.attempt({"what": name}, lambda found=found: _judged(*found()))
     bench.attempt({"what": "bits, kept rows, walk"}, lambda: small_kernels(bench))
     bench.check_time()
     trees = 3 if bench.dry else 100
@@ -137,6 +141,35 @@ def _three_texts(bench: Bench) -> Row:
     parts = [torch.cat([each[text, :, :size] for text, size in enumerate(sizes)], dim=1)
              for each in (got, exact)]  # fmt: skip
     return _judged(*parts)
+
+
+def layer_kernels(bench: Bench) -> dict[str, Callable[[], tuple[Tensor, Tensor]]]:
+    """What layers do between products, here and by torch on the CPU, of numbers in float32."""
+    generator = torch.Generator().manual_seed(5)
+    rows, width, size = (3, 48, 16) if bench.dry else (64, 4096, 128)
+
+    def both(compute: Callable[..., Tensor], *sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        given = [torch.randn(each, generator=generator).to(bench.dtype) for each in sizes]
+        there = [each.to(bench.device, copy=True) for each in given]
+        return compute(*there), compute(*(each.float() for each in given)).to(bench.device)
+
+    def turned(qkv: Tensor, store: Tensor, norms: Tensor) -> Tensor:
+        turns = torch.linspace(-1, 1, 2 * 99 * size, device=qkv.device).view(2, 99, size)
+        heads = HeadTurns(8, 2, turns, (norms[0], norms[1]), 1e-5)
+        places = torch.arange(rows, device=qkv.device)
+        queries = turn_and_store(qkv, heads, places + 7, places, *store)
+        return torch.cat((queries.flatten(), store.flatten()))
+
+    return {
+        "norm": partial(
+            both, partial(add_and_norm, eps=1e-5), (rows, width), (rows, width), (width,)
+        ),
+        "turned heads": partial(both, turned, (rows, 12 * size), (2, 2, rows, size), (2, size)),
+        "gate": partial(both, gated, (rows, 2 * width)),
+        "softened logits": partial(
+            both, lambda logits: softened(logits, 0.6).to(bench.dtype), (rows, 3 * width)
+        ),
+    }
 
 
 def small_kernels(bench: Bench) -> Row:
