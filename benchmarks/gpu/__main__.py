@@ -24,7 +24,7 @@ PARTS = {
     "sanitizer": 70,
     "pipeline": 150,
     "steps": 60,
-    "contest": 80,
+    "contest": 120,
     "speed": 60,
     "comparison": 60,
     "tuning": 30,
