@@ -103,7 +103,7 @@ class PassInput(NamedTuple):
 
     def there(self) -> PassInput:
         """The same, with everything on the model's device."""
-        device = self.model.device
+        device = self.tokens.device
         if device.type == "cpu":
             return self
         positions, visible = (

@@ -144,7 +144,7 @@ def _three_texts(bench: Bench) -> Row:
 
 
 def layer_kernels(bench: Bench) -> dict[str, Callable[[], tuple[Tensor, Tensor]]]:
-    """What layers do between products, here and by torch on the CPU, of numbers in float32."""
+    """The parts of layers between products, here and by torch on the CPU, there in float32."""
     generator = torch.Generator().manual_seed(5)
     rows, width, size = (3, 48, 16) if bench.dry else (64, 4096, 128)
 

@@ -1,4 +1,4 @@
-"""Where does the time of a decode step go?  Passes and steps of a large shape, timed, counted and
+"""The parts of a decode step's time: passes and steps of a large shape, timed, counted and
 profiled."""
 
 from __future__ import annotations

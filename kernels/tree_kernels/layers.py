@@ -1,4 +1,4 @@
-"""What a transformer layer does between its products, each in one launch, or by torch.
+"""The parts of a transformer layer between its products, each in one launch, or by torch.
 
 Rows are [n, any], contiguous, of one device and one dtype.  Sums are taken in float32.
 """

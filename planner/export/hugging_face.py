@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..policies import Drafting, DynamicDrafting
+from ..policies import ConfidentDrafting, Drafting, DynamicDrafting
 from .notations import as_json, chain_of
 from .setting import Reading, Setting
 from .task import Export, Task
@@ -13,11 +13,15 @@ LONGEST = 24
 
 
 def settings_of(drafting: Drafting) -> dict[str, str | int | float]:
-    """The settings of a draft's generation config that make transformers draft like this."""
+    """The settings of a draft's generation config that make transformers draft like this; of a
+    `ConfidentDrafting` the nearest that there is, since the token of too little confidence is
+    offered here."""
     tokens, schedule, confidence = drafting.most_nodes - 1, "constant", 0.0
     if isinstance(drafting, DynamicDrafting):
         tokens = min(drafting.num_tokens, drafting.max_depth)
         schedule, confidence = drafting.schedule, drafting.confidence
+    elif isinstance(drafting, ConfidentDrafting):
+        confidence = drafting.confidence
     return {
         "num_assistant_tokens": tokens,
         "num_assistant_tokens_schedule": schedule,
