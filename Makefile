@@ -14,7 +14,7 @@ help:
 	@echo "make docs    build the documentation into build/site: notebooks executed, every link checked"
 	@echo "make record  make demo, and show its run in the README, the pages and the notebooks"
 	@echo "make train   train the embedded pair again (about an hour)"
-	@echo "make gpu     the kernel on an NVIDIA GPU: right, how fast; with PYTHON's own torch and triton;"
+	@echo "make gpu     kernels and loop on an NVIDIA GPU: right, how fast; PYTHON's own torch and triton;"
 	@echo "             OUT=FOLDER takes the results"
 	@echo "make clean   remove what these have made"
 

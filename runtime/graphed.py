@@ -26,6 +26,7 @@ from .graphs import (
     PassRecorder,
     PassSize,
     RecordedPass,
+    StoredPass,
     size_for,
     up_to,
 )
@@ -44,9 +45,10 @@ STEPS_OF_CAPACITY = 4
 
 @dataclass
 class Store:
-    """The rows of one text, and the passes that were recorded for it."""
+    """The rows of one text, the pass over them, and what was recorded of it by sizes."""
 
     rows: Tensor
+    stored: StoredPass | None = None
     passes: dict[PassSize, RecordedPass] = field(default_factory=dict)
 
     @property
@@ -117,7 +119,8 @@ class GraphedModel(HuggingFaceModel):
     recorder  records them; None: as CUDA graphs
 
     Passes of transformers are left: a model's first, prompts, those over more than `SIZES` or
-    `TREE_ROWS` have rows for, and those that several texts share.
+    `TREE_ROWS` have rows for, those at positions that no text of the store has, and those that
+    several texts share.
     """
 
     def __init__(
@@ -187,9 +190,10 @@ class GraphedModel(HuggingFaceModel):
             return None
         assert isinstance(cache, StoredCache)
         recorded = self._recorded(cache, PassSize(rows, tree_rows))
-        if recorded is None:
+        positions = asked.positions.cpu()
+        if recorded is None or int(positions.max()) >= recorded.capacity:
             return None
-        logits, hidden = recorded.read(asked)
+        logits, hidden = recorded.read(asked._replace(positions=positions))
         cache.append(num_rows)
         return logits[num_rows - wanted :], hidden[num_rows - wanted :]
 
@@ -198,10 +202,11 @@ class GraphedModel(HuggingFaceModel):
         store = cache.taken(size.rows)
         if store is None:
             return None
+        if store.stored is None:
+            store.stored = self._over(store.rows)
         if size not in store.passes:
-            store.passes[size] = RecordedPass(
-                self._over(store.rows), size, cache.length, self._recorder
-            )
+            recorded = RecordedPass(store.stored, size, cache.length, self._recorder)
+            store.passes[size] = recorded
         return store.passes[size]
 
 

@@ -158,9 +158,15 @@ class RecordedPass:
         self._steps = torch.arange(size.rows, device=device)
         self._outputs, self._replay = recorder.record(self._run)
 
+    @property
+    def capacity(self) -> int:
+        """Rows of its store."""
+        return self._pass.store.shape[3]
+
     def read(self, asked: PassInput) -> Outputs:
         """Logits [n, V] and hidden states [n, hidden size] of the rows asked for, until the next
-        pass; their keys and values go to the store, which has room for size.rows."""
+        pass; their keys and values go to the store, which has room for size.rows.  Positions are on
+        the host, and below the store's capacity."""
         num_rows, length = len(asked.tokens), asked.cache.length
         bits = _causal(num_rows)
         tree_rows = num_rows
@@ -168,7 +174,7 @@ class RecordedPass:
             tree_rows = asked.visible.shape[1]
             bits = np.packbits(asked.visible.cpu().numpy(), axis=1, bitorder="little")
         self._lengths_here[:] = length, length + num_rows - tree_rows, tree_rows
-        self._positions_here[:num_rows] = asked.positions.cpu().numpy()
+        self._positions_here[:num_rows] = asked.positions.numpy()
         self._bits_here.fill(0)
         self._bits_here[:num_rows, : bits.shape[1]] = bits
         self._tokens[:num_rows] = asked.tokens

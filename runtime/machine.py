@@ -33,7 +33,8 @@ def describe_machine(device: torch.device) -> Machine:
 
 def describe_execution(target: LanguageModel) -> Execution:
     """How `target` is run."""
-    return Execution(dtype=target.dtype, attention=target.attention)
+    recorded = "graphs" in target.attention.split(", ")
+    return Execution(dtype=target.dtype, attention=target.attention, cuda_graphs=recorded)
 
 
 def _cpu_name() -> str:

@@ -30,11 +30,8 @@ from benchmarks.gpu.shapes import (
     DeviceLimits,
     cases,
 )
-from benchmarks.gpu.steps import pass_times
 from benchmarks.gpu.tuning import candidates, configs
 from benchmarks.gpu.warm_up import Call, compile_all
-from runtime import as_language_model
-from runtime.embedded import load_pair
 from tree_kernels.configs import TABLE, Config
 
 ROOT = Path(__file__).parent.parent
@@ -83,10 +80,10 @@ def test_the_grid_holds_every_case_once():
     assert {case.prefix for case in grid} == set(PREFIXES)
 
 
-def test_the_parts_end_inside_eight_minutes():
-    assert TOTAL_SECONDS + 10 * 1 <= 8 * 60
+def test_the_parts_end_inside_a_quarter_of_an_hour():
+    assert TOTAL_SECONDS + 10 * len(PARTS) <= 15 * 60
     assert sum(PARTS.values()) <= TOTAL_SECONDS
-    assert list(PARTS)[:3] == ["limits", "correctness", "sanitizer"]
+    assert list(PARTS)[:4] == ["limits", "correctness", "law", "sanitizer"]
 
 
 def test_inputs_are_what_dense_attention_sees():
@@ -202,7 +199,7 @@ def test_a_dry_run_measures_every_case(tmp_path):
     )
     rows = content["parts"]["correctness"]["rows"]
     assert all(row["right"] for row in rows)
-    assert len(rows) == 11
+    assert len(rows) == 16
     timed = [row for row in content["parts"]["speed"]["rows"] if row["what"] == "tree kernel"]
     assert len(timed) == len(cases(dry=True))
     assert all(row["median_us"] > 0 and row["floor_us"] > 0 for row in timed)
@@ -233,7 +230,7 @@ def test_without_a_gpu_one_line_says_so():
 
 
 def test_the_kernels_part_needs_nothing_of_the_planners():
-    parts = [part for part in PARTS if part != "pipeline"]
+    parts = [*PARTS]
     code = (
         f"import sys, {', '.join(f'benchmarks.gpu.{part}' for part in [*parts, 'goals'])}\n"
         "print(sorted({'pydantic', 'planner', 'runtime', 'transformers'} & set(sys.modules)))"
@@ -283,7 +280,7 @@ def test_nothing_that_a_part_started_outlives_it(tmp_path):
             "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
             f"open({str(tmp_path / 'pid')!r}, 'w').write(str(other.pid))\n{ends}"
         )
-        assert _fault([sys.executable, "-c", code], 5) == expected
+        assert _fault([sys.executable, "-c", code], 5, tmp_path / "log") == expected
         assert not _runs(int((tmp_path / "pid").read_text()))
 
 
@@ -300,9 +297,11 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def test_a_part_that_fails_says_its_last_line():
-    assert _fault([sys.executable, "-c", "raise SystemExit('no\\nkernel')"], 60) == "kernel"
-    assert _fault([sys.executable, "-c", "raise SystemExit(3)"], 60) == "exit code 3"
+def test_a_part_that_fails_says_its_last_line_and_the_log_has_all(tmp_path):
+    log = tmp_path / "log"
+    assert _fault([sys.executable, "-c", "raise SystemExit('no\\nkernel')"], 60, log) == "kernel"
+    assert _fault([sys.executable, "-c", "raise SystemExit(3)"], 60, log) == "exit code 3"
+    assert log.read_text() == "no\nkernel\n"
 
 
 def test_what_was_not_checked_to_the_end_is_not_right(tmp_path):
@@ -319,14 +318,13 @@ def test_what_was_not_checked_to_the_end_is_not_right(tmp_path):
     assert not _right(results)
     results.end("correctness", "done", 1.0)
     results.start("sanitizer")
-    results.add("sanitizer", {"what": "compute-sanitizer", "right": False})
+    results.add("sanitizer", {"what": "memcheck", "right": False})
     assert not _right(results)
-
-
-def test_passes_are_timed_behind_a_text():
-    times = pass_times([as_language_model(each) for each in load_pair()], 2)
-    assert len(times) == 2
-    assert min(times) > 0
+    results.start("sanitizer")
+    assert _right(results)
+    results.start("law")
+    results.add("law", {"what": "law of rrsw", "right": False})
+    assert not _right(results)
 
 
 STAND_IN = """#!{python}
@@ -362,9 +360,11 @@ def test_the_sanitizer_clears_only_what_was_computed(
     results = Results(tmp_path / "gpu.json")
     results.start("sanitizer")
     sanitizer.run(Bench("sanitizer", results, time.monotonic() + 120, dry=True))
-    (row,) = results.rows("sanitizer")
-    assert {key: row[key] for key in row if key == "right"} == expected
-    assert ("could not run here" in row["note"]) == (not expected)
+    rows = results.rows("sanitizer")
+    assert [row["what"] for row in rows] == ["memcheck", "racecheck"]
+    for row in rows:
+        assert {key: row[key] for key in row if key == "right"} == expected
+        assert ("could not run here" in row["note"]) == (not expected)
     assert not list(tmp_path.glob("*.sanitized"))
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from runtime import LanguageModel
     from runtime.session import Session
 
-NUM_STEPS = 400
+NUM_STEPS = {True: 20, False: 400}
+"""Steps by whether it is a dry run."""
 LEAST_EXPECTED = 5.0
 """Tokens that are expected less often are counted as one."""
 LEAST_CHANCE, MOST_OF_ANOTHER = 1e-5, 1e-6
@@ -36,7 +37,7 @@ def run(bench: Bench) -> None:
     for name in VERIFIERS:
         bench.check_time(5)
         bench.attempt(
-            {"what": f"law of {name}"}, lambda name=name: _law(bench, target, draft, name)
+            {"what": f"law of {name}"}, lambda name=name: judged(bench, target, draft, name)
         )
 
 
@@ -81,7 +82,7 @@ def _greedy(bench: Bench, target: LanguageModel, draft: LanguageModel) -> Row:
     }  # fmt: skip
 
 
-def _law(bench: Bench, target: LanguageModel, draft: LanguageModel, name: str) -> Row:
+def judged(bench: Bench, target: LanguageModel, draft: LanguageModel, name: str) -> Row:
     """How probable it is that a right loop's first tokens are as far from the target's law as
     these, and that one of the draft's law would have emitted them."""
     from planner.documents.sampling import Sampling
@@ -114,7 +115,7 @@ def _first_tokens(bench: Bench, session: Session, tree: Tree) -> Counter[int]:
     from planner.policies.fixed import FixedTree
 
     start, counts = len(session.tokens), Counter[int]()
-    for _ in range(20 if bench.dry else NUM_STEPS):
+    for _ in range(NUM_STEPS[bench.dry]):
         bench.check_time()
         counts[session.step(FixedTree(tree)).tokens[0]] += 1
         session.rewind(start)

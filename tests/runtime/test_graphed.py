@@ -18,9 +18,10 @@ from planner.policies import GreedyDrafting
 from runtime import Decoder, HuggingFaceModel, attention, graphs, llama_pass
 from runtime.graphed import GraphedModel, Store, Stores, capacity_for, graphed
 from runtime.graphs import SIZES, PassSize, RowsOfStore, size_for, up_to
-from runtime.language_model import LanguageModel
+from runtime.language_model import LanguageModel, PassInput
 from runtime.llama_pass import LlamaLayers
 from runtime.llama_shape import FAMILIES as FAMILIES_OF_LLAMA
+from runtime.machine import describe_execution
 from runtime.models import fingerprint
 from tests.runtime.recorded_ops import RecordedOps, attention_on_device
 from tests.runtime.small_models import FAMILIES, POSITIONS, VOCABULARY, plan, small_model
@@ -79,6 +80,29 @@ def test_recorded_passes_are_those_of_transformers(family):
         assert got.shape == expected.shape
         if len(got):
             assert_equal(got, expected)
+
+
+def test_documents_say_that_passes_are_recorded():
+    quick, plain, _ = both()
+    assert describe_execution(quick).cuda_graphs
+    assert not describe_execution(plain).cuda_graphs
+
+
+def test_logits_that_were_asked_for_stay_and_those_of_a_step_go():
+    """A step's are looked at before the next pass; whoever calls `forward` may keep them."""
+    quick, _, _ = both()
+    cache = quick.new_cache(8)
+    quick.forward(torch.arange(9), torch.arange(9), cache, num_logits=0)
+    rows = [(torch.tensor([5 + place]), torch.tensor([9 + place])) for place in range(2)]
+    kept = quick.forward(*rows[0], cache)
+    expected = kept.clone()
+    answered = PassInput(quick, *rows[1], cache).answer()
+    assert torch.equal(kept, expected)
+    cache.rewind(10)
+    assert torch.equal(quick.forward(*rows[1], cache), answered.logits)
+    cache.rewind(9)
+    quick.forward(*rows[0], cache)
+    assert torch.equal(answered.logits, expected)
 
 
 def test_a_second_text_records_nothing():
