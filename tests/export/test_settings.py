@@ -9,7 +9,9 @@ import yaml
 from planner import Tree
 from planner.estimates.law import AcceptanceLaw
 from planner.export import sglang, trtllm
+from planner.export.hugging_face import settings_of
 from planner.export.notations import as_flags, as_json, as_yaml, by_position, ranges, rank_paths
+from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
 
 #     0
 #    / \
@@ -105,3 +107,18 @@ def test_yaml_is_what_a_yaml_reader_reads():
     expected = {"a": "x: y", "on": True, "n": 3, "by": {1: 4, 8: 2}}
     read = yaml.safe_load(as_yaml({"speculative_config": config}))["speculative_config"]
     assert {str(key) if key is not True else "on": value for key, value in read.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("drafting", "confidence"),
+    [
+        (TreeDrafting(parents=[-1, 0, 1, 2, 3, 4]), 0.0),
+        (ConfidentDrafting(max_depth=5, confidence=0.3), 0.3),
+        (DynamicDrafting(max_depth=5, num_tokens=5, confidence=0.2), 0.2),
+    ],
+)
+def test_transformers_is_told_the_length_and_the_confidence(drafting, confidence):
+    told = settings_of(drafting)
+    assert told["num_assistant_tokens"] == 5
+    assert told["num_assistant_tokens_schedule"] == "constant"
+    assert told["assistant_confidence_threshold"] == confidence
