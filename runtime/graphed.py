@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -221,12 +221,12 @@ def graphed(
     plain = HuggingFaceModel(model, name=name)
     if model.config.get_text_config(decoder=True)._attn_implementation != TREE:
         return plain
-    ways: dict[str, PassOver] = {"graphs": partial(ModulePass, model)}
+    ways: dict[str, Callable[[], PassOver]] = {"graphs": lambda: partial(ModulePass, model)}
     if is_llama_shaped(model):
-        ways = {"fused, graphs": LlamaLayers(model).over, **ways}
+        ways = {"fused, graphs": lambda: LlamaLayers(model).over, **ways}
     for words, over in ways.items():
         try:
-            quick = GraphedModel(model, over, words=words, name=name, recorder=recorder)
+            quick = GraphedModel(model, over(), words=words, name=name, recorder=recorder)
             if agree(quick, plain):
                 return quick
             reason = "they gave other logits"

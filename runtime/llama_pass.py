@@ -1,4 +1,4 @@
-"""The pass of a Llama-shaped model on a GPU, in ten launches a layer.
+"""The pass of a Llama-shaped model on a GPU, in a dozen kernels a layer.
 
 transformers' modules make some forty launches in every layer, most of which take longer to begin
 than to compute a step's few rows, recorded or not.  Here queries, keys and values are one product,

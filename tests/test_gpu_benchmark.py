@@ -187,7 +187,7 @@ def test_a_failure_is_a_row_and_time_ends_a_part(tmp_path):
 
 def test_a_dry_run_measures_every_case(tmp_path):
     """The first part in a process of its own, as all are; the others in this one, to start none."""
-    path = tmp_path / "dry.json"
+    path = tmp_path / "new" / "dry.json"
     parts = ("limits", "correctness", "speed")
     result = run("--dry-run", "-o", path, "--part", parts[0])
     assert result.returncode == 0, result.stderr

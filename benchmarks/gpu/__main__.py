@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmarks.gpu: {fault}", file=sys.stderr)
         return 1
     output = options.output or _default_output(options.dry_run)
+    output.parent.mkdir(parents=True, exist_ok=True)
     for file in (output, output.with_suffix(".log")):
         file.unlink(missing_ok=True)
     end = start + options.seconds

@@ -298,6 +298,17 @@ def test_joined_layers_that_compute_something_else_are_passed_over(monkeypatch, 
     assert "'graphs'" not in caplog.text
 
 
+def test_where_joined_layers_have_no_room_passes_are_those_of_transformers(monkeypatch, caplog):
+    def full(modules):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(llama_pass, "together", full)
+    with caplog.at_level(logging.WARNING):
+        served = graphed(small_model("llama", attention="tree"), recorder=RecordedOps())
+    assert type(served) is GraphedModel
+    assert "passes 'fused, graphs' not taken: CUDA out of memory" in caplog.text
+
+
 @pytest.mark.parametrize("family", FAMILIES_OF_LLAMA)
 def test_joined_layers_hold_the_modules_own_weights(family):
     """Nothing is kept twice, and the module computes what it did."""
