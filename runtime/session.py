@@ -339,9 +339,6 @@ def _sampled(
     most = max(counts)
     if min(counts) == most:
         return verifier.sample(draft_probs, most, rng).reshape(-1), None
-    if not verifier.nested:
-        rows = [verifier.sample(draft_probs[i], k, rng) for i, k in enumerate(counts)]
-        return torch.cat(rows), None
     drawn = verifier.sample(draft_probs, most, rng).reshape(-1)
     return drawn, _leading(counts, most, draft_probs.device)
 

@@ -28,6 +28,10 @@ METHODS: dict[str, Method] = {
     "chain": "independent",
     "rrs": "independent",
     "rrsw": "distinct",
+    "lookahead": "paired",
+    "traversal": "paths",
+    "kseq": "sequential",
+    "spechub": "hub",
     "naive": "sampled",
     "topk": "sampled",
 }

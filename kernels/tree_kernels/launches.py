@@ -19,8 +19,9 @@ KEPT = 4096
 """Elements that one program of `keep` moves at once."""
 RACING = 1024
 """Tokens that one program of `race` serves."""
-VERIFIED = 8192
-"""Tokens that the program of `descend` looks at at once."""
+VERIFYING = dict.fromkeys(METHODS, 8192) | dict.fromkeys(("paired", "sequential", "hub"), 2048)
+"""Tokens that the program of a walk looks at at once, by method: fewer where it computes in 64 bits,
+for want of registers."""
 
 
 def ancestor_bits(parents: Tensor, num_words: int | None = None) -> Tensor:
@@ -141,19 +142,27 @@ def verify_walk(
     target_probs: Tensor, draft_probs: Tensor, tree: VerifiedTree, uniforms: Tensor, method: Method
 ) -> Tensor:
     """`reference.verify_walk` on a CUDA device, without waiting for it."""
-    from .verify_kernels import descend
+    from .verify_kernels import JUDGES, descend, traverse
 
     check_verified(target_probs, draft_probs, tree, uniforms, method)
     num_nodes, num_tokens = target_probs.shape
-    walked = torch.empty((2, num_nodes + 1), dtype=torch.int64, device=target_probs.device)
-    block = min(VERIFIED, power_of_two(num_tokens))
-    with on(target_probs.device):
-        descend[(1,)](
-            target_probs.contiguous(), draft_probs.contiguous(), *tree, uniforms,
-            torch.empty_like(uniforms), walked, num_nodes, num_tokens,
-            METHOD=METHODS.index(method), BLOCK=block, num_warps=max(1, min(16, block // 256)),
+    device = target_probs.device
+    walked = torch.empty((2, num_nodes + 1), dtype=torch.int64, device=device)
+    notes = torch.empty((6, num_nodes), dtype=torch.float64, device=device)
+    block = min(VERIFYING[method], power_of_two(num_tokens))
+    kernel, judge = (traverse, {}) if method == "paths" else (descend, {"JUDGE": JUDGES[method]})
+    with on(device):
+        kernel[(1,)](
+            target_probs.contiguous(), draft_probs.contiguous(), *tree, uniforms, notes, walked,
+            num_nodes, num_tokens,
+            BLOCK=block, num_warps=walking_warps(block), **judge,
         )  # fmt: skip
     return walked
+
+
+def walking_warps(block: int) -> int:
+    """The warps of a walk that looks at so many tokens at once."""
+    return max(1, min(16, block // 256))
 
 
 def race_speeds(probs: Tensor, seeds: Tensor) -> Tensor:

@@ -9,13 +9,25 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-Method = Literal["independent", "distinct", "sampled"]
-"""How children are judged: by rejection, drawn independently or without replacement; or by whether
-one of them is the token that the target samples."""
-METHODS: tuple[Method, ...] = get_args(Method)
+from . import judges
+from .judges import ENDS, Judge
 
-ENDS, NO_NUMBERS = -1, -2
-BELOW_ONE = 1.0 - 2.0**-50
+Method = Literal["independent", "distinct", "sampled", "paired", "sequential", "hub", "paths"]
+"""How children are judged: by rejection, drawn independently or without replacement, one by one or
+in pairs; by whether one of them is the token that the target samples; by a factor for all of them;
+by SpecHub's pairs; or by whole paths from the leaves."""
+METHODS: tuple[Method, ...] = get_args(Method)
+JUDGES: dict[Method, Judge] = {
+    "independent": judges.independent,
+    "distinct": judges.distinct,
+    "sampled": judges.sampled_first,
+    "paired": judges.paired,
+    "sequential": judges.sequential,
+    "hub": judges.hub,
+}
+"""The judges of the methods that go down node by node."""
+
+NO_NUMBERS = -2
 
 
 class VerifiedTree(NamedTuple):
@@ -47,53 +59,92 @@ def verify_walk(
     (R - D sum R / sum D)+, and its token goes from D, where they are distinct; where nothing is
     left of D, D is even over the tokens that are not gone.  At first R = p and D = q.  With no
     children left, a token is drawn from R: the first x for which R sums to more than u sum R.
+    By paths: as `planner.verifiers.traversal` has it; otherwise as the judge in `judges` says.
 
     Returns int64 [2, n + 1]: the accepted nodes, then -1, and the tokens of the text, the last one
     drawn.  -2 instead of -1 where p or q is not made of numbers.  Behind it stands anything.
     Raises ValueError when arguments do not fit.
     """
     check_verified(target_probs, draft_probs, tree, uniforms, method)
-    walked = torch.full((2, len(target_probs) + 1), ENDS, dtype=torch.int64)
-    rows, starts, children, tokens = (tensor.tolist() for tensor in tree)
+    given = _Given(target_probs.double().cpu(), draft_probs.double().cpu(), *_lists(tree))
     coins = iter(uniforms.tolist())
-    node, count = 0, 0
-    while node >= 0:
-        family = children[starts[node] : starts[node + 1]]
-        p, q = target_probs[node].double().cpu(), draft_probs[rows[node]].double().cpu()
-        node, token = _judged(p, q, [tokens[child] for child in family], coins, method)
-        node = family[node] if node >= 0 else node
-        walked[:, count] = torch.tensor([node, token])
-        count += 1
+    steps = _by_paths(given, coins) if method == "paths" else _descended(given, coins, method)
+    walked = torch.full((2, len(target_probs) + 1), ENDS, dtype=torch.int64)
+    walked[:, : len(steps)] = torch.tensor(steps).T
     return walked.to(target_probs.device)
 
 
-def _judged(
-    residual: Tensor, draft: Tensor, family: list[int], coins: Iterator[float], method: Method
-) -> tuple[int, int]:
-    """(rank of the accepted child or `ENDS`, the token that comes out) at one node, or
-    `NO_NUMBERS`."""
-    if not residual.sum() > 0 or (family and not draft.sum() > 0):
-        return NO_NUMBERS, -1
-    if method != "sampled":
-        for rank, token in enumerate(family):
-            mass, drafted = residual.sum(), draft.sum()
-            if next(coins) * (draft[token] * mass) < residual[token] * drafted:
-                return rank, token
-            left = (residual - draft * (mass / drafted)).clamp(min=0)
-            if not left.sum() > 0:
-                return rank, token
-            residual = left
-            if method == "distinct":
-                draft = draft.clone()
-                draft[token] = 0
-                if not draft.sum() > 0:
-                    draft = torch.ones_like(draft)
-                    draft[family[: rank + 1]] = 0
-    height = next(coins) * BELOW_ONE * residual.sum()
-    token = int(torch.searchsorted(residual.cumsum(0), height, right=True))
-    if method == "sampled" and token in family:
-        return family.index(token), token
-    return ENDS, token
+class _Given(NamedTuple):
+    """The arguments on the host."""
+
+    target_probs: Tensor
+    draft_probs: Tensor
+    rows: list[int]
+    starts: list[int]
+    children: list[int]
+    tokens: list[int]
+
+    def at(self, node: int) -> tuple[Tensor, Tensor, list[int]]:
+        """(p, q, children) of a node."""
+        family = self.children[self.starts[node] : self.starts[node + 1]]
+        return self.target_probs[node], self.draft_probs[self.rows[node]], family
+
+
+def _lists(tree: VerifiedTree) -> Iterator[list[int]]:
+    return (tensor.tolist() for tensor in tree)
+
+
+def _descended(given: _Given, coins: Iterator[float], method: Method) -> list[tuple[int, int]]:
+    """(node, token) of every accepted node, and of the end."""
+    steps: list[tuple[int, int]] = []
+    node = 0
+    while node >= 0:
+        p, q, family = given.at(node)
+        if not p.sum() > 0 or (family and not q.sum() > 0):
+            return [*steps, (NO_NUMBERS, -1)]
+        rank, token = JUDGES[method](p, q, [given.tokens[child] for child in family], coins)
+        node = family[rank] if rank >= 0 else ENDS
+        steps.append((node, token))
+    return steps
+
+
+def _by_paths(given: _Given, coins: Iterator[float]) -> list[tuple[int, int]]:
+    """The same, where a node is judged after all that was drafted below it."""
+    found = _accepted_below(given, coins, 0, 1.0)
+    return found if found is not None else [(NO_NUMBERS, -1)]
+
+
+def _accepted_below(
+    given: _Given, coins: Iterator[float], node: int, acceptance: float
+) -> list[tuple[int, int]] | None:
+    """What comes of a node that is entered with an acceptance; None where it is rejected."""
+    p, q, family = given.at(node)
+    if family and not (p.sum() > 0 and q.sum() > 0):
+        return [(NO_NUMBERS, -1)]
+    residual = p / p.sum()
+    for rank, child in enumerate(family):
+        gone, token = [given.tokens[each] for each in family[:rank]], given.tokens[child]
+        draft = judges.without(q, gone)
+        draft = draft / draft.sum()
+        entered = min(1.0, float(acceptance * residual[token] / draft[token]))
+        below = _accepted_below(given, coins, child, entered) if entered > 0 else None
+        if below is not None:
+            return [(child, token), *below]
+        owed = (acceptance * residual - draft).clamp(min=0)
+        left = float(owed.sum())
+        if left > 0:
+            residual = owed / left
+        elif acceptance < 1:
+            acceptance = 0.0
+            break
+        else:  # R and D are equal up to rounding, and R may stay
+            left = 1.0
+        acceptance = left / (left + (1 - acceptance))
+    if acceptance < 1 and not next(coins) < acceptance:
+        return None
+    if not p.sum() > 0:
+        return [(NO_NUMBERS, -1)]
+    return [(ENDS, judges.sampled(residual, next(coins)))]
 
 
 def check_verified(

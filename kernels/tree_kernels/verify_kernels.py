@@ -1,10 +1,5 @@
-"""The walk down a drafted tree that accepts and rejects, as one program on the device.
-
-At a node R is what rejections have left of the target, D what is left of the draft.  Of both only
-sums over the vocabulary are needed, and their entries at one token, for everything else follows
-from the children that were rejected: R and D of every token are computed anew wherever they are
-looked at, in registers, and nothing of the size of the vocabulary is ever written.
-"""
+"""The walks down a drafted tree that accept and reject, each as one program on the device: node by
+node, with one of the `JUDGES`, or by whole paths."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
@@ -13,80 +8,32 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-INDEPENDENT = tl.constexpr(0)
-DISTINCT = tl.constexpr(1)
-SAMPLED = tl.constexpr(2)
-NEVER = tl.constexpr(2**30)
-ENDS = tl.constexpr(-1)
-NO_NUMBERS = tl.constexpr(-2)
-BELOW_ONE = tl.constexpr(1.0 - 2.0**-50)
+from .coupling_kernels import hub, sequential
+from .judge_kernels import (
+    BELOW_ONE,
+    ENDS,
+    NEVER,
+    NO_NUMBERS,
+    distinct,
+    independent,
+    left_over,
+    mass_or_even,
+    put_share,
+    sampled_first,
+    sampled_left,
+    sums_left,
+)
+from .pair_kernels import paired
 
-
-@triton.jit
-def _left(residual, draft, token, rank, even_from, shares, family, tokens, METHOD: tl.constexpr):
-    """(R, D) at tokens, once the first `rank` children are rejected; at first (p, q).
-
-    shares     float64 [rank]  sum R / sum D when each of them was tried
-    family     int32 [rank]    these children
-    even_from  rank from which D is even over the tokens that are not gone, q being used up
-    """
-    gone = token < 0
-    for tried in range(rank):
-        here = tl.where(tried >= even_from, 1.0, draft).to(draft.dtype)
-        here = tl.where(gone, 0.0, here).to(draft.dtype)
-        share = tl.load(shares + tried).to(draft.dtype)
-        residual = tl.maximum(residual - share * here, 0.0)
-        if METHOD == DISTINCT:
-            gone = gone | (token == tl.load(tokens + tl.load(family + tried)))
-    here = tl.where(rank >= even_from, 1.0, draft).to(draft.dtype)
-    return residual, tl.where(gone, 0.0, here).to(draft.dtype)
-
-
-@triton.jit
-def _sums(
-    p, q, rank, even_from, shares, family, tokens, num_tokens,
-    METHOD: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """float64 (sum R, sum D)."""
-    of_target = tl.zeros([BLOCK], p.dtype.element_ty)
-    of_draft = tl.zeros([BLOCK], q.dtype.element_ty)
-    for first in range(0, num_tokens, BLOCK):
-        token = first + tl.arange(0, BLOCK)
-        residual = tl.load(p + token, token < num_tokens, 0.0)
-        draft = tl.load(q + token, token < num_tokens, 0.0)
-        residual, draft = _left(
-            residual, draft, token, rank, even_from, shares, family, tokens, METHOD
-        )
-        of_target += residual
-        of_draft += tl.where(token < num_tokens, draft, 0.0)
-    return tl.sum(of_target.to(tl.float64), 0), tl.sum(of_draft.to(tl.float64), 0)
-
-
-@triton.jit
-def _sampled(
-    p, q, rank, even_from, shares, family, tokens, num_tokens, height,
-    METHOD: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The first token up to which R sums to more than `height`; the last that R has, if none."""
-    passed = tl.zeros([], tl.float64)
-    found = tl.full([], -1, tl.int32)
-    last = tl.full([], -1, tl.int32)
-    first = tl.zeros([], tl.int32)
-    while (found < 0) & (first < num_tokens):
-        token = first + tl.arange(0, BLOCK)
-        residual = tl.load(p + token, token < num_tokens, 0.0)
-        draft = tl.load(q + token, token < num_tokens, 0.0)
-        residual, draft = _left(
-            residual, draft, token, rank, even_from, shares, family, tokens, METHOD
-        )
-        sums = passed + tl.cumsum(residual.to(tl.float64), 0)
-        # A sum may be rounded up at a token that R does not have.
-        reached = tl.min(tl.where((sums > height) & (residual > 0), token, NEVER), 0)
-        found = tl.where(reached < NEVER, reached, found)
-        last = tl.maximum(last, tl.max(tl.where(residual > 0, token, -1), 0))
-        passed += tl.sum(residual.to(tl.float64), 0)
-        first += BLOCK
-    return tl.where(found < 0, last, found)
+JUDGES = {
+    "independent": independent,
+    "distinct": distinct,
+    "sampled": sampled_first,
+    "paired": paired,
+    "sequential": sequential,
+    "hub": hub,
+}
+"""The judges of the methods that go down node by node."""
 
 
 @triton.jit(
@@ -102,11 +49,11 @@ def descend(
     children,  # int32 [n - 1]
     tokens,  # int64 [n]
     uniforms,  # float64 [n]
-    shares,  # float64 [n], to write in
+    notes,  # float64 [6, n], to write in
     walked,  # int64 [2, n + 1]
     num_nodes,
     num_tokens,
-    METHOD: tl.constexpr,
+    JUDGE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """One tree, from its root to where nothing more is accepted: grid (1,)."""
@@ -118,55 +65,153 @@ def descend(
         q = draft_probs + tl.load(draft_rows + node).to(tl.int64) * num_tokens
         begin = tl.load(starts + node)
         num_children = tl.load(starts + node + 1) - begin
-        family = children + begin
-        rank = tl.zeros([], tl.int32)
-        even_from = tl.full([], NEVER, tl.int32)
-        chosen = tl.full([], ENDS, tl.int32)
-        left, mass = _sums(p, q, rank, even_from, shares, family, tokens, num_tokens, METHOD, BLOCK)
-        sane = (left > 0) & ((mass > 0) | (num_children == 0))
-        token = tl.full([], -1, tl.int64)
-        if METHOD != SAMPLED:
-            searching = sane & (num_children > 0)
-            while searching:
-                child = tl.load(family + rank)
-                token = tl.load(tokens + child)
-                residual, draft = _left(
-                    tl.load(p + token), tl.load(q + token), token, rank, even_from, shares,
-                    family, tokens, METHOD,
-                )  # fmt: skip
-                coin = tl.load(uniforms + used)
-                used += 1
-                if coin * (draft.to(tl.float64) * left) < residual.to(tl.float64) * mass:
-                    chosen = child
-                else:
-                    tl.debug_barrier()  # every warp has read the shares
-                    tl.store(shares + rank, left / mass)
-                    tl.debug_barrier()
-                    rest, rest_of_draft = _sums(
-                        p, q, rank + 1, even_from, shares, family, tokens, num_tokens, METHOD, BLOCK
-                    )
-                    if rest > 0:
-                        rank += 1
-                        left = rest
-                        mass = rest_of_draft
-                        if mass == 0:
-                            even_from = rank
-                            mass = (num_tokens - rank).to(tl.float64)
-                    else:  # R and D are equal up to rounding, where nothing is ever rejected
-                        chosen = child
-                searching = (chosen < 0) & (rank < num_children)
-        if sane & (chosen < 0):
-            height = tl.load(uniforms + used) * BELOW_ONE * left
-            used += 1
-            token = _sampled(
-                p, q, rank, even_from, shares, family, tokens, num_tokens, height, METHOD, BLOCK
-            ).to(tl.int64)
-            if METHOD == SAMPLED:
-                for place in range(num_children):
-                    child = tl.load(family + place)
-                    same = (tl.load(tokens + child) == token) & (chosen < 0)
-                    chosen = tl.where(same, child, chosen)
-        tl.store(walked + count, tl.where(sane, chosen, NO_NUMBERS).to(tl.int64))
+        node, token, used = JUDGE(
+            p, q, children + begin, num_children, notes, tokens, uniforms, used, num_tokens, BLOCK
+        )
+        tl.store(walked + count, node.to(tl.int64))
         tl.store(walked + num_nodes + 1 + count, token)
         count += 1
-        node = tl.where(sane, chosen, NO_NUMBERS)
+
+
+@triton.jit
+def _note(notes, num_nodes, node, rank, even_from, acceptance, left, mass):
+    """Write down how far an open node has come."""
+    place = notes + num_nodes + node
+    tl.store(place, rank.to(tl.float64))
+    tl.store(place + num_nodes, even_from.to(tl.float64))
+    tl.store(place + 2 * num_nodes, acceptance)
+    tl.store(place + 3 * num_nodes, left)
+    tl.store(place + 4 * num_nodes, mass)
+
+
+@triton.jit
+def _noted(notes, num_nodes, node):
+    """(rank, even_from, acceptance, sum R, sum D) of an open node."""
+    place = notes + num_nodes + node
+    rank, even_from = tl.load(place).to(tl.int32), tl.load(place + num_nodes).to(tl.int32)
+    acceptance = tl.load(place + 2 * num_nodes)
+    return (
+        rank,
+        even_from,
+        acceptance,
+        tl.load(place + 3 * num_nodes),
+        tl.load(place + 4 * num_nodes),
+    )
+
+
+@triton.jit(
+    do_not_specialize=["num_nodes", "num_tokens"],
+    do_not_specialize_on_alignment=["draft_rows", "starts", "children"],
+)
+def traverse(
+    target_probs,  # float [n, V]
+    draft_probs,  # float [m, V]
+    draft_rows,  # int32 [n]
+    starts,  # int32 [n + 1]
+    children,  # int32 [n - 1]
+    tokens,  # int64 [n]
+    uniforms,  # float64 [n]
+    notes,  # float64 [6, n], to write in: shares of children, then what `_note` writes of nodes
+    walked,  # int64 [2, n + 1]
+    num_nodes,
+    num_tokens,
+    BLOCK: tl.constexpr,
+):
+    """One tree, judged by whole paths, depth first from its root: grid (1,).
+
+    A node is entered with an acceptance a.  Its children are tried in turn: each is entered with
+    the acceptance a R / D at its token, and if nothing below is accepted, what is left of R is
+    (a R - D)+.  Then the node itself is accepted with what has become of a; see `verify_walk`.
+    """
+    node = tl.zeros([], tl.int32)
+    count = tl.zeros([], tl.int32)  # open nodes below the root, the first ones of `walked`
+    used = tl.zeros([], tl.int32)
+    rank = tl.zeros([], tl.int32)
+    even_from = tl.full([], NEVER, tl.int32)
+    acceptance = tl.full([], 1.0, tl.float64)
+    left = tl.zeros([], tl.float64)
+    mass = tl.zeros([], tl.float64)
+    token = tl.full([], -1, tl.int64)
+    rejected = tl.zeros([], tl.int32)  # 1: the node's child of this rank
+    opened = tl.full([], 1, tl.int32)  # 1: the node, of which nothing is summed yet
+    accepted = tl.zeros([], tl.int32)  # 1: the node, behind which the text goes on
+    sane = tl.full([], 1, tl.int32)
+    walking = tl.full([], 1, tl.int32)
+    while walking == 1:
+        p = target_probs + node.to(tl.int64) * num_tokens
+        q = draft_probs + tl.load(draft_rows + node).to(tl.int64) * num_tokens
+        begin = tl.load(starts + node)
+        num_children = tl.load(starts + node + 1) - begin
+        family, shares = children + begin, notes + begin
+        # A leaf's p is not looked at before the leaf is accepted.
+        if (rejected == 1) | ((opened == 1) & ((num_children > 0) | (accepted == 1))):
+            if rejected == 1:
+                put_share(shares, rank, left / (acceptance * mass))
+                rank += 1
+            rest, rest_of_draft = sums_left(
+                p, q, rank, even_from, shares, family, tokens, num_tokens, True, BLOCK
+            )
+            if rejected == 1:
+                owed = acceptance * rest / left
+                if rest > 0:
+                    left = rest
+                elif acceptance == 1:  # R and D are equal up to rounding, and R may stay
+                    put_share(shares, rank - 1, tl.zeros([], tl.float64))
+                    owed = acceptance
+                else:
+                    rank = num_children
+                acceptance = owed / (owed + (1 - acceptance))
+                mass, even_from = mass_or_even(rest_of_draft, rank, even_from, num_tokens)
+            else:
+                left, mass = rest, rest_of_draft
+                sane = ((left > 0) & ((mass > 0) | (num_children == 0))).to(tl.int32)
+                walking = sane
+            opened = tl.zeros([], tl.int32)
+            rejected = tl.zeros([], tl.int32)
+        if walking == 1:
+            if rank < num_children:
+                child = tl.load(family + rank)
+                tried = tl.load(tokens + child)
+                residual, draft = left_over(
+                    tl.load(p + tried), tl.load(q + tried), tried, rank, even_from, shares, family,
+                    tokens, True,
+                )  # fmt: skip
+                entered = acceptance * (residual.to(tl.float64) * mass)
+                if entered > 0:
+                    tl.debug_barrier()  # every warp has read what was noted before
+                    _note(notes, num_nodes, node, rank, even_from, acceptance, left, mass)
+                    tl.store(walked + count, child.to(tl.int64))
+                    tl.store(walked + num_nodes + 1 + count, tried)
+                    tl.debug_barrier()
+                    acceptance = tl.minimum(entered / (draft.to(tl.float64) * left), 1.0)
+                    node = child
+                    count += 1
+                    rank = tl.zeros([], tl.int32)
+                    even_from = tl.full([], NEVER, tl.int32)
+                    opened = tl.full([], 1, tl.int32)
+                else:
+                    rejected = tl.full([], 1, tl.int32)
+            else:
+                if accepted == 0:
+                    accepted = (acceptance == 1).to(tl.int32)
+                    if acceptance < 1:
+                        accepted = (tl.load(uniforms + used) < acceptance).to(tl.int32)
+                        used += 1
+                if (accepted == 1) & (opened == 0):
+                    height = tl.load(uniforms + used) * BELOW_ONE * left
+                    token = sampled_left(
+                        p, q, rank, even_from, shares, family, tokens, num_tokens, height, True,
+                        BLOCK,
+                    )  # fmt: skip
+                    walking = tl.zeros([], tl.int32)
+                elif accepted == 0:
+                    count -= 1
+                    opened = tl.zeros([], tl.int32)
+                    node = tl.zeros([], tl.int32)
+                    if count > 0:
+                        node = tl.load(walked + count - 1).to(tl.int32)
+                    rank, even_from, acceptance, left, mass = _noted(notes, num_nodes, node)
+                    rejected = tl.full([], 1, tl.int32)
+    tl.debug_barrier()
+    tl.store(walked + count, tl.where(sane == 1, ENDS, NO_NUMBERS).to(tl.int64))
+    tl.store(walked + num_nodes + 1 + count, token)

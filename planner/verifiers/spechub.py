@@ -37,20 +37,17 @@ class SpecHub(Verifier):
     law = "hub"
     max_children = 2
     incremental = False
-    nested = False
     by_rank_alone = False
     plain_with_one_child = True
 
     def sample(self, q: Array, k: int, rng: Random) -> Array:
         """A pair, or one draw from q; see `Verifier.sample`."""
-        rng = source_of(rng)
+        drafts = super().sample(q, k, rng)  # without replacement: behind the hub stands its partner
         if k == 1:
-            return rng.with_replacement(q, 1)
+            return drafts
         xp = namespace(q)
-        hub = q.argmax(-1, keepdims=True)
-        first = rng.categorical(q)[..., None]
-        partner = rng.categorical(_others(replaced_at(q, hub, 0.0), hub))[..., None]
-        return xp.concatenate((first, xp.where(first == hub, partner, hub)), -1)
+        hub, first = q.argmax(-1, keepdims=True), drafts[..., :1]
+        return xp.concatenate((first, xp.where(first == hub, drafts[..., 1:], hub)), -1)
 
     def verify(self, p: Array, q: Array, drafts: Array, rng: Random) -> tuple[int, int]:
         """Accept within the coupling of the pairs with p; see `Verifier.verify`."""

@@ -118,8 +118,6 @@ class Verifier:
     """Most children of one node that the method can serve; None: any number."""
     incremental: ClassVar[bool] = True
     """May siblings be drawn one at a time, deciding in between whether to draw another?"""
-    nested: ClassVar[bool] = True
-    """Is the first part of a sample of k children a sample of fewer children?"""
     by_rank_alone: ClassVar[bool] = True
     """Does a child's acceptance depend on its rank alone?  If not, it depends on how many siblings
     it has too."""
@@ -152,7 +150,7 @@ class Verifier:
     @property
     def grows(self) -> bool:
         """May it be decided while drafting whether a node gets another child?"""
-        return self.incremental and self.nested and self.by_rank_alone
+        return self.incremental and self.by_rank_alone
 
     def sample(self, q: Array, k: int, rng: Random) -> Array:
         """The children of w nodes, in the order in which they will be tried.
@@ -161,7 +159,8 @@ class Verifier:
         k    1 <= k <= V                 children a node
         rng  a `Source` or a `torch.Generator`
 
-        Returns int64 [w, k] or [k].  A verifier of another law than the first two has its own.
+        Returns int64 [w, k] or [k], whose first columns are a sample of fewer children.  A verifier
+        of another law than the first two has its own.
         """
         rng = source_of(rng)
         if self.law == "independent":

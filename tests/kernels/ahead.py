@@ -16,10 +16,10 @@ from triton.compiler import ASTSource
 
 from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
-from tree_kernels.launches import power_of_two
+from tree_kernels.launches import VERIFYING, power_of_two, walking_warps
 from tree_kernels.layer_kernels import gate, norm, soften, turn
 from tree_kernels.step_kernels import climb, keep, list_blocks, race, walk
-from tree_kernels.verify_kernels import descend
+from tree_kernels.verify_kernels import JUDGES, descend, traverse
 
 SHARED = {80: 166_912, 90: 232_448}
 """Most shared memory of one program, in bytes, by compute capability."""
@@ -39,7 +39,7 @@ TYPES = (
     | dict.fromkeys(INTEGERS, "*i32")
     | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked", "seeds", *PLACES), "*i64")
     | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs", "probs", "speeds", "turns"), "*fp32")
-    | dict.fromkeys(("uniforms", "shares"), "*fp64")
+    | dict.fromkeys(("uniforms", "notes"), "*fp64")
 )
 HEADS = {"HEADS": 32, "KV_HEADS": 8, "HEAD_DIM": 128, "BLOCK": 64}
 SMALL = {
@@ -56,10 +56,10 @@ SMALL = {
     "soften": (soften, {"BLOCK": 2048}),
     "race": (race, {"BLOCK": 1024}),
     "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
-    "descend, independent": (descend, {"METHOD": 0, "BLOCK": 1024}),
-    "descend, distinct": (descend, {"METHOD": 1, "BLOCK": 1024}),
-    "descend, sampled": (descend, {"METHOD": 2, "BLOCK": 1024}),
-}
+    "traverse": (traverse, {"BLOCK": VERIFYING["paths"]}),
+    **{f"descend, {method}": (descend, {"JUDGE": judge, "BLOCK": VERIFYING[method]})
+       for method, judge in JUDGES.items()},
+}  # fmt: skip
 """Kernels with the constants of an ordinary launch."""
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9.]*)")
 
@@ -119,7 +119,8 @@ def combination(
 def small(capability: int, name: str) -> MachineCode:
     """One of the kernels around the attention."""
     kernel, constants = SMALL[name]
-    return _compiled(kernel, capability, "bfloat16", constants, 4, 3)
+    warps = walking_warps(constants["BLOCK"]) if kernel in (descend, traverse) else 4
+    return _compiled(kernel, capability, "bfloat16", constants, warps, 3)
 
 
 def _tile(config: Config, head_dim: int, group: int) -> dict[str, object]:

@@ -54,14 +54,14 @@ def test_splits_are_combined_from_registers(capability):
     assert code.count("STG", "64") + code.count("STG", "128") > 0
 
 
-AROUND_A_DIVISION = 8
-"""Registers put aside where a number of 64 bits is divided, once a rejected child."""
+AROUND_A_DIVISION = 16
+"""Most registers put aside where a number of 64 bits is divided, a few times a node."""
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_kernels_around_compile(name):
     code = small(90, name)
-    assert code.spills <= AROUND_A_DIVISION * name.startswith("descend")
+    assert code.spills <= AROUND_A_DIVISION * name.startswith(("descend", "traverse"))
     assert code.shared <= 48 * 1024
 
 

@@ -183,7 +183,8 @@ def counted(verifier: str, drafting: Any, temperature: float) -> tuple[Counter[s
 @pytest.mark.parametrize("temperature", [0.0, 0.6])
 @pytest.mark.parametrize("verifier", METHODS)
 def test_a_step_of_a_fixed_tree_waits_once(verifier, temperature):
-    parents = list(range(-1, 5)) if verifier == "chain" else typical_tree(64).parents.tolist()
+    most = VERIFIERS[verifier].max_children or 8
+    parents = typical_tree(6 if most == 1 else 64, most).parents.tolist()
     waits, num_launches, num_passes = counted(verifier, TreeDrafting(parents=parents), temperature)
     assert sum(waits.values()) == 1, waits
     drawn_anew = temperature > 0 and VERIFIERS[verifier].law == "independent"

@@ -54,6 +54,8 @@ def table(seed: int) -> TableModel:
 def policies(name: str):
     if name == "chain":
         return [plan([-1, 0, 1, 2])]
+    if VERIFIERS[name].max_children == 2:
+        return [plan([-1]), plan([-1, 0, 0, 1, 1, 2, 4, 4]), plan([-1, 0, 0, 2, 2, 4])]
     fixed = [plan([-1]), plan([-1, 0, 0, 0, 1, 1, 2, 4, 4]), plan([-1, 0, 0, 2, 2, 2])]
     if not VERIFIERS[name].grows or VERIFIERS[name].deterministic:
         return fixed

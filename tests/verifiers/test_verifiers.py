@@ -123,13 +123,13 @@ def test_children_are_independent_where_they_need_not_differ(verifier):
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
-def test_nested_means_that_a_smaller_sample_is_the_start_of_a_larger(verifier):
-    if not verifier.nested or fitting(verifier, 3) < 3:
-        pytest.skip("draws its children together, or serves fewer than three")
+def test_a_smaller_sample_is_the_start_of_a_larger(verifier):
     _, q = pairs(4)[0]
-    two = law(lambda rng: tuple(verifier.sample(q, 2, rng).tolist()))
-    of_three = law(lambda rng: tuple(verifier.sample(q, 3, rng).tolist()[:2]))
-    assert two == pytest.approx(of_three, abs=EXACT)
+    most = fitting(verifier, 3)
+    for k in range(1, most):
+        fewer = law(lambda rng, k=k: tuple(verifier.sample(q, k, rng).tolist()))
+        start = law(lambda rng, k=k: tuple(verifier.sample(q, most, rng).tolist()[:k]))
+        assert fewer == pytest.approx(start, abs=EXACT)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

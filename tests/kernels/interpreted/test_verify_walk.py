@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from unittest.mock import patch
 
 import pytest
 import torch
 
 import tree_kernels
-from tests.kernels.verified_trees import Drafted, drafted, path_of
+from tests.kernels.verified_trees import Drafted, drafted, path_of, with_children_from
 from tree_kernels import launches, verified
 
 from .guarded import guarded_allocations
@@ -30,11 +31,9 @@ def plain(given: Drafted, method: str):
 def test_every_decision_is_the_plain_loops(method, num_nodes, num_tokens):
     """Blocks of 64 tokens, so that a vocabulary is several; float64, that no coin is near."""
     lengths = set()
-    with patch.object(launches, "VERIFIED", 64):
+    with patch.object(launches, "VERIFYING", dict.fromkeys(verified.METHODS, 64)):
         for seed in range(8):
-            given = drafted(
-                seed, num_nodes, num_tokens, distinct=method == "distinct", dtype=torch.float64
-            )
+            given = drafted(seed, num_nodes, num_tokens, method=method, dtype=torch.float64)
             found = kernels(given, method)
             assert found == plain(given, method)
             lengths.add(len(found[0]))
@@ -43,11 +42,35 @@ def test_every_decision_is_the_plain_loops(method, num_nodes, num_tokens):
 
 @pytest.mark.parametrize("method", verified.METHODS)
 def test_float32_is_served(method):
-    given = drafted(3, 20, 50, distinct=method == "distinct", dtype=torch.float32)
+    given = drafted(3, 20, 50, method=method, dtype=torch.float32)
     assert kernels(given, method) == plain(given, method)
 
 
-def test_more_children_than_the_draft_has_tokens():
+@pytest.mark.parametrize("method", verified.METHODS)
+@pytest.mark.parametrize("draft", ["the target's", "on one token", "off the target"])
+def test_distributions_at_the_edge(method, draft):
+    """Equal ones, a draft without a choice, and one that is never right."""
+    lengths = set()
+    for seed in range(30):
+        given = drafted(seed, 9, 12, method=method, dtype=torch.float64)
+        p = given.target_probs + 0.05 * (draft == "on one token")
+        if draft == "the target's":
+            given.draft_probs.copy_(p)
+        elif draft == "on one token":
+            q = torch.nn.functional.one_hot(given.draft_probs.argmax(-1), 12).double()
+            given.draft_probs.copy_(q)
+        else:
+            p[given.draft_probs > 0] = 0
+            p[:, 4] += 1e-3
+        given = given._replace(target_probs=p)
+        given = with_children_from(given.draft_probs, given, method, seed)
+        assert kernels(given, method) == plain(given, method)
+        lengths.add(len(kernels(given, method)[0]))
+    assert len(lengths) > 1 or draft == "off the target"
+
+
+@pytest.mark.parametrize("method", ["distinct", "paired", "paths"])
+def test_more_children_than_the_draft_has_tokens(method):
     """Different tokens: the last are drawn evenly, and judged so."""
     p = torch.tensor([[0.1, 0.2, 0.3, 0.4]]).double().expand(5, 4).contiguous()
     q = torch.tensor([[0.5, 0.5, 0.0, 0.0]]).double().expand(5, 4).contiguous()
@@ -55,13 +78,10 @@ def test_more_children_than_the_draft_has_tokens():
     family = torch.tensor([1, 2, 3, 4], dtype=torch.int32)
     rows, tokens = torch.zeros(5, dtype=torch.int32), torch.tensor([0, 1, 0, 3, 2])
     tree, found = tree_kernels.VerifiedTree(rows, starts, family, tokens), set()
-    for first in (0.1, 0.9):
-        for third in (0.1, 0.9):
-            for last in (0.0, 0.2, 0.6, 0.999):
-                uniforms = torch.tensor([first, 0.9, third, last, last]).double()
-                given = Drafted(p, q, tree, uniforms)
-                assert kernels(given, "distinct") == plain(given, "distinct")
-                found.add(str(kernels(given, "distinct")))
+    for coins in product((0.1, 0.9), (0.1, 0.9), (0.1, 0.9), (0.1, 0.9), (0.0, 0.2, 0.6, 0.999)):
+        given = Drafted(p, q, tree, torch.tensor(coins).double())
+        assert kernels(given, method) == plain(given, method)
+        found.add(str(kernels(given, method)))
     assert len(found) > 3
 
 
@@ -69,7 +89,7 @@ def test_more_children_than_the_draft_has_tokens():
 def test_coins_beside_the_threshold(side):
     """One child: accepted below R / D, and neither at it nor above."""
     for seed in range(20):
-        given = drafted(seed, 2, 6, distinct=False, dtype=torch.float64)
+        given = drafted(seed, 2, 6, method="independent", dtype=torch.float64)
         token = int(given.tree.tokens[1])
         masses = given.target_probs[0].sum(), given.draft_probs[0].sum()
         ratio = given.target_probs[0, token] * masses[1] / (given.draft_probs[0, token] * masses[0])
@@ -81,7 +101,7 @@ def test_coins_beside_the_threshold(side):
 
 @pytest.mark.parametrize("method", verified.METHODS)
 def test_what_is_no_number_is_said(method):
-    given = drafted(1, 6, 7, distinct=True, dtype=torch.float32)
+    given = drafted(1, 6, 7, method=method, dtype=torch.float32)
     given.target_probs[0, 2] = torch.nan
     assert kernels(given, method) == plain(given, method)
     assert kernels(given, method)[2] == verified.NO_NUMBERS
