@@ -16,18 +16,17 @@ from torch import Tensor
 
 from planner.documents.document import PlannerError
 from planner.verifiers.verifier import Source, source_of
+from tree_kernels import reference
 from tree_kernels.backend import unavailable
-from tree_kernels.launches import race_speeds
+from tree_kernels.launches import inverted, race_speeds
 from tree_kernels.successive import by_inversion, by_race
 
-__all__ = ["BELOW_ONE", "BLOCK", "Source", "TorchSource", "seeded_source", "source_of"]
+__all__ = ["BLOCK", "Source", "TorchSource", "seeded_source", "source_of"]
 
 BLOCK = 64
 """Uniform numbers fetched at once for `accept`: one transfer from a GPU serves that many."""
 POOL = 4096
 """Numbers that one launch on a GPU makes, and that are then given out one after the other."""
-BELOW_ONE = 1.0 - 2.0**-50
-"""Keeps u * total below total in float64, so that inversion never runs past the last token."""
 
 
 @dataclass
@@ -48,10 +47,10 @@ class TorchSource:
         return self.with_replacement(probs, 1).squeeze(-1)
 
     def with_replacement(self, probs: Tensor, k: int) -> Tensor:
-        """Tokens drawn by inversion of the cumulative sum."""
-        cumulative = probs.cumsum(-1, dtype=torch.float64)
-        height = self.uniforms((*probs.shape[:-1], k), probs.device).mul_(BELOW_ONE)
-        return torch.searchsorted(cumulative, height.mul_(cumulative[..., -1:]), right=True)
+        """Tokens drawn by inversion of the cumulative sum; V where the sum is no number above 0."""
+        served = probs.dtype in (torch.float32, torch.float64) and has_kernels(probs.device)
+        invert = inverted if served else reference.inverted
+        return invert(probs, self.uniforms((*probs.shape[:-1], k), probs.device))
 
     def without_replacement(self, probs: Tensor, k: int) -> Tensor:
         """Different tokens: by inversion on a CPU, elsewhere by a race."""
@@ -63,7 +62,7 @@ class TorchSource:
                     "logits overflow; load it in another dtype, such as float32"
                 )
             return drawn
-        if probs.dtype == torch.float32 and unavailable(probs.device) is None:
+        if probs.dtype == torch.float32 and has_kernels(probs.device):
             return self.by_kernel(probs, k)
         if k == 1:
             return self.with_replacement(probs, 1)
@@ -102,6 +101,11 @@ class TorchSource:
             )
         taken, self._uniforms = self._uniforms[:number], self._uniforms[number:]
         return taken.view(shape)
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Is it a GPU that our kernels run on?"""
+    return device.type != "cpu" and unavailable(device) is None
 
 
 @source_of.register

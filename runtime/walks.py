@@ -1,8 +1,8 @@
 """The walk down a drafted tree: a verifier's own, or on a GPU the same in one launch.
 
 A verifier asks for numbers of the device at every child that it tries, and each answer is a wait.
-Those whose decisions the kernel `verify_walk` makes wait once for all of a step.  At temperature 0
-there is nothing to decide: the target's token at every node says all.
+`verify_walk` makes the same decisions there, and is waited for once a step.  At temperature 0 there
+is nothing to decide: the target's token at every node says all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METHODS: dict[str, Method] = {
     "naive": "sampled",
     "topk": "sampled",
 }
-"""The kernel's ways to judge, by the verifiers whose decisions it makes."""
+"""The ways of `verify_walk` to judge, by the verifiers whose decisions they make."""
 
 
 def walked(verifier: Verifier, tree: DraftTree, target_probs: Tensor, rng: Source) -> Accepted:

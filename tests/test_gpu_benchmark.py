@@ -199,7 +199,7 @@ def test_a_dry_run_measures_every_case(tmp_path):
     )
     rows = content["parts"]["correctness"]["rows"]
     assert all(row["right"] for row in rows)
-    assert len(rows) == 16
+    assert len(rows) == 21
     timed = [row for row in content["parts"]["speed"]["rows"] if row["what"] == "tree kernel"]
     assert len(timed) == len(cases(dry=True))
     assert all(row["median_us"] > 0 and row["floor_us"] > 0 for row in timed)

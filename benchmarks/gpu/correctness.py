@@ -19,7 +19,7 @@ from tree_kernels import (
     verified,
     verify_walk,
 )
-from tree_kernels.launches import race_speeds
+from tree_kernels.launches import inverted, race_speeds
 from tree_kernels.layers import HeadTurns, add_and_norm, gated, softened, turn_and_store
 from tree_kernels.reference import packed
 from tree_kernels.successive import by_race
@@ -57,6 +57,7 @@ def run(bench: Bench) -> None:
         row = {"what": f"{trees} walks, children {method}"}
         bench.attempt(row, lambda method=method: walks(bench, method, trees))
     bench.attempt({"what": "race of four tokens"}, lambda: _race(bench))
+    bench.attempt({"what": "draws with replacement"}, lambda: draws(bench))
     bench.check_time()
     replays = 5 if bench.dry else 1000
     bench.attempt({"what": f"{replays} graph replays"}, lambda: _replays(bench, replays))
@@ -198,14 +199,15 @@ def walks(bench: Bench, method: verified.Method, trees: int) -> Row:
         logits = torch.randn(24, 3000, generator=generator, dtype=torch.float64)
         other = logits + 0.3 * torch.randn(24, 3000, generator=generator, dtype=torch.float64)
         p, q = (4 * logits).softmax(-1), (4 * other).softmax(-1)
-        parents = torch.from_numpy(random_parents(24, seed))
+        number = np.arange(24)
+        parents = torch.from_numpy(
+            (number - 1) // 2 if method == "hub" else random_parents(24, seed)
+        )
         families = [(parents == node).nonzero()[:, 0] for node in range(24)]
         tokens = torch.zeros(24, dtype=torch.int64)
         for node, family in enumerate(families):
             if len(family):
-                tokens[family] = q[node].multinomial(
-                    len(family), replacement=method != "distinct", generator=generator
-                )
+                tokens[family] = _drawn(q[node], len(family), method, generator)
         starts = torch.tensor([0, *map(len, families)]).cumsum(0)
         shape = (torch.arange(24).int(), starts.int(), torch.cat(families).int(), tokens)
         tree = VerifiedTree(*(each.to(bench.device) for each in shape))
@@ -216,6 +218,17 @@ def walks(bench: Bench, method: verified.Method, trees: int) -> Row:
         equal += [each[:end] for each in got] == [each[:end] for each in expected]
         accepted += end - 1
     return {"equal": equal, "accepted": accepted, "right": equal == trees}
+
+
+def _drawn(
+    q: torch.Tensor, number: int, method: verified.Method, generator: torch.Generator
+) -> torch.Tensor:
+    """int64 [number]: the children of a node, as the method has them."""
+    independent = method in ("independent", "sequential")
+    drawn = q.multinomial(number, replacement=independent, generator=generator)
+    if method == "hub" and number == 2 and drawn[0] != q.argmax():
+        drawn[1] = q.argmax()
+    return drawn
 
 
 def _race(bench: Bench) -> Row:
@@ -236,6 +249,29 @@ def _race(bench: Bench) -> Row:
     error = (counts - len(probs) * law).abs() / (len(probs) * law * (1 - law)).sqrt().clamp(1e-9)
     worst = float(error[law > 0].max())
     return {"standard_errors": worst, "right": worst < 5 and int(counts.diagonal().sum()) == 0}
+
+
+def draws(bench: Bench) -> Row:
+    """Tokens drawn with replacement: the plain form's, by the same random numbers, where tokens of
+    no chance stand at both ends; and of four tokens none is five standard errors off.  On the CPU
+    by the plain form itself."""
+    draw = reference.inverted if bench.dry else inverted
+    generator, right = torch.Generator(bench.device).manual_seed(0), []
+    for dtype in (torch.float32, torch.float64):
+        kind = {"generator": generator, "device": bench.device, "dtype": torch.float64}
+        probs = torch.randn((12, 50_003), **kind).mul_(3).softmax(-1).to(dtype)
+        probs[:, :7], probs[:, -7:], probs[-1, 40] = 0, 0, torch.nan
+        coins = torch.rand((12, 50), **kind)
+        coins[:, :2] = torch.tensor([0.0, 1 - 2**-53])
+        plain = reference.inverted(probs.cpu(), coins.cpu())  # summed one after the other
+        right.append(torch.equal(draw(probs, coins).cpu(), plain))
+    chances = torch.tensor([0.5, 0.3, 0.15, 0.05], device=bench.device)
+    coins = torch.rand((100, 200), **kind)
+    counts = torch.bincount(draw(chances.repeat(100, 1), coins).flatten(), minlength=4)
+    error = (counts / coins.numel() - chances).abs()
+    error /= (chances * (1 - chances) / coins.numel()).sqrt()
+    worst = float(error.max())
+    return {"equal": sum(right), "standard_errors": worst, "right": all(right) and worst < 5}
 
 
 def _replays(bench: Bench, replays: int) -> Row:

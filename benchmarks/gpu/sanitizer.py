@@ -12,7 +12,7 @@ import torch
 from tree_kernels import verified
 
 from .bench import Bench, Skipped
-from .correctness import compared, small_kernels, title, walks
+from .correctness import compared, draws, small_kernels, title, walks
 from .results import Row
 from .shapes import Case, HeadCounts
 
@@ -47,6 +47,7 @@ def cases(bench: Bench) -> None:
     for case in shapes:
         bench.add({"what": title(case), **compared(bench, case, dtype)})
     bench.add({"what": "bits, kept rows, walk", **small_kernels(bench)})
+    bench.add({"what": "draws with replacement", **draws(bench)})
     for method in verified.METHODS:
         bench.add({"what": f"children {method}", **walks(bench, method, 1)})
 

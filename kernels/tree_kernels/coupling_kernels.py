@@ -12,6 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from . import judges
 from .judge_kernels import (
     BELOW_ONE,
     ENDS,
@@ -23,7 +24,7 @@ from .judge_kernels import (
     sums_left,
 )
 
-BISECTIONS = tl.constexpr(40)
+BISECTIONS = tl.constexpr(judges.BISECTIONS)
 
 
 @triton.jit

@@ -17,10 +17,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from . import judges
+
 NEVER = tl.constexpr(2**30)
-ENDS = tl.constexpr(-1)
+ENDS = tl.constexpr(judges.ENDS)
 NO_NUMBERS = tl.constexpr(-2)
-BELOW_ONE = tl.constexpr(1.0 - 2.0**-50)
+BELOW_ONE = tl.constexpr(judges.BELOW_ONE)
 GREATEST_SHARE = tl.constexpr(1e37)
 
 

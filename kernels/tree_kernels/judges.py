@@ -14,7 +14,11 @@ from torch import Tensor
 
 ENDS = -1
 BELOW_ONE = 1.0 - 2.0**-50
-SWEEPS, BISECTIONS = 8, 40
+"""Keeps u * total below total in float64, so that inversion never runs past the last token."""
+SWEEPS = 8
+"""Most sweeps by which a pair's first and second child agree on what is handed over."""
+BISECTIONS = 40
+"""Halvings of the interval in which the factor lies."""
 
 Judge = Callable[[Tensor, Tensor, list[int], Iterator[float]], tuple[int, int]]
 
@@ -125,7 +129,7 @@ def sampled(weights: Tensor, coin: float) -> int:
 
 
 def tried(residual: Tensor, draft: Tensor, token: int, coin: float) -> Tensor | None:
-    """What is left of R where a child is rejected, None where it is accepted."""
+    """The rest of R where a child is rejected, None where it is accepted."""
     mass, drafted = residual.sum(), draft.sum()
     if coin * (draft[token] * mass) < residual[token] * drafted:
         return None

@@ -15,12 +15,14 @@ from .verified import METHODS, Method, VerifiedTree, check_verified
 
 CLIMBING = 2048
 """Words that one program of `climb` holds."""
+INVERTED = 8192
+"""Tokens that one program of `invert` looks at at once."""
 KEPT = 4096
 """Elements that one program of `keep` moves at once."""
 RACING = 1024
 """Tokens that one program of `race` serves."""
 VERIFYING = dict.fromkeys(METHODS, 8192) | dict.fromkeys(("paired", "sequential", "hub"), 2048)
-"""Tokens that the program of a walk looks at at once, by method: fewer where it computes in 64 bits,
+"""Tokens that the program of a walk looks at at once: fewer where its method computes in 64 bits,
 for want of registers."""
 
 
@@ -181,6 +183,22 @@ def race_speeds(probs: Tensor, seeds: Tensor) -> Tensor:
             probs.contiguous(), seeds, speeds, num_tokens, BLOCK=RACING, num_warps=4
         )
     return speeds
+
+
+def inverted(probs: Tensor, uniforms: Tensor) -> Tensor:
+    """`reference.inverted` on a CUDA device, one launch, without waiting for it."""
+    from .step_kernels import invert
+
+    num_tokens, num_draws = probs.shape[-1], uniforms.shape[-1]
+    drawn = torch.empty(uniforms.shape, dtype=torch.int64, device=probs.device)
+    block = min(INVERTED, power_of_two(num_tokens))
+    with on(probs.device):
+        invert[(probs.shape[:-1].numel(), num_draws)](
+            probs.contiguous(), uniforms.contiguous(), drawn, num_tokens,
+            BLOCK=block, NUM_BLOCKS=power_of_two(-(-num_tokens // block)),
+            num_warps=max(1, min(16, block // 256)),
+        )  # fmt: skip
+    return drawn
 
 
 def power_of_two(number: int) -> int:

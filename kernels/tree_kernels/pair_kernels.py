@@ -8,6 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from . import judges
 from .coupling_kernels import top_and_rest
 from .judge_kernels import (
     BELOW_ONE,
@@ -22,7 +23,7 @@ from .judge_kernels import (
     tried,
 )
 
-SWEEPS = tl.constexpr(8)
+SWEEPS = tl.constexpr(judges.SWEEPS)
 
 
 @triton.jit

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .attention_call import BITS, AttentionCall, check_integers, score_factor
+from .judges import BELOW_ONE
 
 
 def tree_attention(
@@ -226,3 +227,17 @@ def check_walk(parents: Tensor, tokens: Tensor, sampled: Tensor, tree_sizes: Ten
             f"tree_sizes: got {tree_sizes.dtype} {list(tree_sizes.shape)}, expected torch.int32 "
             f"[{parents.shape[0]}]"
         )
+
+
+def inverted(probs: Tensor, uniforms: Tensor) -> Tensor:
+    """Tokens drawn with replacement, by inversion of the cumulative sum in float64.
+
+    probs     float32 or float64 [..., V]  >= 0, of any sum
+    uniforms  float64 [..., k]             in [0, 1), one a draw
+
+    Returns int64 [..., k]: the first token up to which its row sums to more than u times the whole
+    sum, which is one of some chance; V where that sum is not a number above 0.
+    """
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    height = uniforms * BELOW_ONE * cumulative[..., -1:]
+    return torch.searchsorted(cumulative, height, right=True)

@@ -1,5 +1,6 @@
-"""The kernels of a step around its attention: when tokens arrive in a race, ancestor bits, lists of
-their non-empty blocks, the accepted path, and its rows moved behind the prefix."""
+"""The kernels of a step around its attention: when tokens arrive in a race, draws by inversion,
+ancestor bits, lists of their non-empty blocks, the accepted path, and its rows moved behind the
+prefix."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
@@ -9,7 +10,9 @@ import triton
 import triton.language as tl
 
 from .attention_call import BITS
+from .judges import BELOW_ONE
 
+BELOW_ONE = tl.constexpr(BELOW_ONE)
 BITS = tl.constexpr(BITS)
 
 
@@ -187,3 +190,49 @@ def race(
     place = row * num_tokens + token
     chance = tl.load(probs + place, token < num_tokens, 0.0)
     tl.store(speeds + place, tl.where(chance > 0, chance / time, -time), token < num_tokens)
+
+
+@triton.jit
+def _first_past(mass, sums, height, SIZE: tl.constexpr):
+    """The first place at which `sums`, those of `mass`, exceed `height`; the last of any mass, if
+    none.  A sum may be rounded up at a place without mass, which is never the answer if there is
+    any."""
+    place = tl.arange(0, SIZE)
+    first = tl.min(tl.where((sums > height) & (mass > 0), place, SIZE), 0)
+    last = tl.max(tl.where(mass > 0, place, 0), 0)
+    return tl.where(first < SIZE, first, last)
+
+
+# Uniforms are part of a pool and begin anywhere in it: one kernel serves them all.
+@triton.jit(do_not_specialize_on_alignment=["uniforms"])
+def invert(
+    probs,  # float32 or float64 [w, V]
+    uniforms,  # float64 [w, k]
+    drawn,  # int64 [w, k]
+    num_tokens,
+    BLOCK: tl.constexpr,
+    NUM_BLOCKS: tl.constexpr,
+):
+    """One draw from one row, whose random number tells how much of the row's sum comes before it:
+    grid (w, k).
+
+    The row is read once, of which the sums of its blocks remain; then the block that they lead to.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    place = row * tl.num_programs(1) + tl.program_id(1)
+    probs += row * num_tokens
+    tokens, blocks = tl.arange(0, BLOCK), tl.arange(0, NUM_BLOCKS)
+    masses = tl.zeros([NUM_BLOCKS], tl.float64)
+    for block in range(tl.cdiv(num_tokens, BLOCK)):
+        token = block * BLOCK + tokens
+        mass = tl.load(probs + token, token < num_tokens, 0.0).to(tl.float64)
+        masses = tl.where(blocks == block, tl.sum(mass, 0), masses)
+    total = tl.sum(masses, 0)
+    height = tl.load(uniforms + place) * BELOW_ONE * total
+    block = _first_past(masses, tl.cumsum(masses, 0), height, NUM_BLOCKS)
+    passed = tl.sum(tl.where(blocks < block, masses, 0.0), 0)
+    token = block * BLOCK + tokens
+    mass = tl.load(probs + token, token < num_tokens, 0.0).to(tl.float64)
+    found = block * BLOCK + _first_past(mass, passed + tl.cumsum(mass, 0), height, BLOCK)
+    is_number = (total > 0) & (total < float("inf"))
+    tl.store(drawn + place, tl.where(is_number, found, num_tokens).to(tl.int64))

@@ -18,7 +18,7 @@ from tree_kernels.attention_kernels import attend, combine
 from tree_kernels.configs import Config
 from tree_kernels.launches import VERIFYING, power_of_two, walking_warps
 from tree_kernels.layer_kernels import gate, norm, soften, turn
-from tree_kernels.step_kernels import climb, keep, list_blocks, race, walk
+from tree_kernels.step_kernels import climb, invert, keep, list_blocks, race, walk
 from tree_kernels.verify_kernels import JUDGES, descend, traverse
 
 SHARED = {80: 166_912, 90: 232_448}
@@ -37,7 +37,9 @@ INTEGERS = (
 TYPES = (
     dict.fromkeys(("factor", "eps", "scale"), "fp32")
     | dict.fromkeys(INTEGERS, "*i32")
-    | dict.fromkeys(("tokens", "sampled", "next_tokens", "walked", "seeds", *PLACES), "*i64")
+    | dict.fromkeys(
+        ("tokens", "sampled", "next_tokens", "walked", "drawn", "seeds", *PLACES), "*i64"
+    )
     | dict.fromkeys((*SCRATCH, "target_probs", "draft_probs", "probs", "speeds", "turns"), "*fp32")
     | dict.fromkeys(("uniforms", "notes"), "*fp64")
 )
@@ -55,6 +57,7 @@ SMALL = {
     "gate": (gate, {"NUM_UNITS": 11008, "BLOCK": 1024}),
     "soften": (soften, {"BLOCK": 2048}),
     "race": (race, {"BLOCK": 1024}),
+    "invert": (invert, {"BLOCK": 2048, "NUM_BLOCKS": 16}),
     "walk": (walk, {"BLOCK_NODES": 64, "tree_sizes": None}),
     "traverse": (traverse, {"BLOCK": VERIFYING["paths"]}),
     **{f"descend, {method}": (descend, {"JUDGE": judge, "BLOCK": VERIFYING[method]})

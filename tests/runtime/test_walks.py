@@ -13,10 +13,11 @@ from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting
 from planner.verifiers import VERIFIERS
 from runtime import Session, TableModel, session
-from runtime.randomness import BELOW_ONE, seeded_source
+from runtime.randomness import seeded_source
 from runtime.walks import METHODS, walk_at_once, walked, walked_greedily
 from tests.runtime.small_models import plan
 from tree_kernels import verify_walk
+from tree_kernels.judges import BELOW_ONE
 from tree_kernels.verified import METHODS as KINDS
 
 NUM_TOKENS = 6
