@@ -90,7 +90,7 @@ class MovedRow(ContestRow):
     """The best of the table's settings, each alone, beside plain decoding of the same prompts."""
     best_setting: str
     steps: list[int]
-    """Steps of the plan that follows, by setting, the plan's own first, none last."""
+    """Steps of the plan that follows, by setting, none last; the plan's own first, if it drafts."""
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def measured(
         num_tokens=len(prompts) * num_tokens,
         promised=plan.predicted.speedup.value,
         plain_ms=float(plain.mean()),
-        plan=speed(0),
+        plan=speed(0 if plan.speculates else last),
         followed=speed("followed"),
         best=speed(best),
         best_setting=plan.settings[best].words,
