@@ -117,7 +117,7 @@ def _by_paths(given: _Given, coins: Iterator[float]) -> list[tuple[int, int]]:
 def _accepted_below(
     given: _Given, coins: Iterator[float], node: int, acceptance: float
 ) -> list[tuple[int, int]] | None:
-    """The steps that come of a node that is entered with an acceptance; None where it is rejected."""
+    """The steps that come of a node entered with an acceptance; None where it is rejected."""
     p, q, family = given.at(node)
     if family and not (p.sum() > 0 and q.sum() > 0):
         return [(NO_NUMBERS, -1)]
