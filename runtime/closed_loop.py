@@ -14,8 +14,9 @@ that; three steps in a row that are further off, to the same side, than the filt
 make it believe that all is possible.  What nobody looks at returns to the plan, g in thousands of
 steps and r_s in a hundred: an error is not kept for want of a look.
 
-Steps that are that far off, but not in a row, are somebody's who took a core for a moment.  They
-hit a step whatever its setting, and cost d milliseconds on average, beside the step's own time.
+Steps that are that far off, but not in a row, are somebody's who took a core for a moment, which
+happens the more often the longer a step takes, and so favours no setting: they count the less, the
+further off they are.
 
 c multiplies the chance that a drafted token is accepted; a chain of it that emits T_s gives T_s(c).
 It is known as well as counting that many accepted tokens tells, and forgotten likewise.

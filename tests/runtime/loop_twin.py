@@ -50,7 +50,7 @@ class TwinLoop:
         self._shares = _covariance(SHARES, number)
         self._kept = np.array([*KEPT[:2], *[KEPT[2]] * number])
         self._keeping = np.outer(self._kept, self._kept)
-        self._off, self._lost = 0, 0.0
+        self._off = 0
         self._scatter = [SCATTER**2] * number
         self._chance = 1.0
         self._weight = CHANCES * max(settings[0].tokens_per_step - 1, 0.1)
@@ -91,9 +91,7 @@ class TwinLoop:
         self._follow_chance(which, num_tokens)
 
     def _chosen(self) -> int:
-        rates = np.log(
-            self._emitted / (self._planned_ms * np.exp(self._rows @ self._mean) + self._lost)
-        )
+        rates = np.log(self._emitted / self._planned_ms) - self._rows @ self._mean
         best = int(rates.argmax())
         shared = self._rows @ self._spread @ self._rows.T
         known = shared.diagonal()
@@ -127,7 +125,6 @@ class TwinLoop:
         self._mean *= self._kept
         miss = longer - float(row @ self._mean)
         column, known, total = self._gain(which)
-        lost = 0.0
         if miss**2 <= OUTLIER**2 * total:
             self._off = 0
             scatter = max(miss**2 - known, LEAST_SCATTER)
@@ -136,13 +133,11 @@ class TwinLoop:
             side = 1 if miss > 0 else -1
             self._off = self._off + side if self._off * side > 0 else side
             if abs(self._off) < MOVED:
-                lost = self._planned_ms[which] * exp(longer) - self._believed_ms(which)
                 total = abs(miss) * sqrt(total) / OUTLIER + known
             else:
                 self._off = 0
                 spread += self._surprised
                 column, known, total = self._gain(which)
-        self._lost += (max(lost, 0.0) - self._lost) / MEMORY
         moved = column * (miss / total)
         self._mean += moved
         spread -= np.outer(column, column) / total

@@ -37,7 +37,7 @@ HORIZON, LOOKS, BUDGET, CREDIT = 100.0, 2, 0.005, 3.0
 """Steps that knowledge is of use for; how many make a look's worth; the share of time spent on
 looking; what may be spent at once, in steps."""
 MEMORY = 100.0
-"""Steps that c and d remember."""
+"""Steps that c remembers."""
 CHANCES = 64.0
 """Steps that c = 1 counts for at first."""
 LEAST, MOST = 0.05, 2.0
@@ -53,11 +53,11 @@ LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 EMITTED, BY_CHANCE, NOISE, STEPS = range(4)
 """Rows of `Beliefs.settings`: tokens of a step at c; by how much their logarithm changes with that
 of c; the variance of a step's logarithmic time; steps so far."""
-C, RATED, WEIGHT, CREDITED, LOOKED, OFF, UNREAD, LATER, LOST, WHICH = range(10)
+C, RATED, WEIGHT, CREDITED, LOOKED, OFF, UNREAD, LATER, WHICH = range(9)
 """Places of `Beliefs.numbers`: c, and the c that `EMITTED` is of; the accepted tokens that c is
 known by; milliseconds that may be spent on looks, and that were; steps in a row that were off, to
 which side; tokens that the draft has not read; the logarithm of the last step's time over the
-planned one, as believed; d; and the next one's setting."""
+planned one, as believed; and the next one's setting."""
 
 _hope, _emitted = njit(cache=True)(hope), njit(cache=True)(emitted)
 
@@ -70,7 +70,7 @@ class Beliefs(NamedTuple):
     settings: np.ndarray
     """float64 [4, K]"""
     numbers: np.ndarray
-    """float64 [10]"""
+    """float64 [9]"""
     mean: np.ndarray
     """float64 [K + 2]: f, g and every r_s"""
     spread: np.ndarray
@@ -89,7 +89,7 @@ def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -
     made = Beliefs(
         np.array([np.log(step_ms), 1 - step_ms.min() / step_ms, chances, lengths]),
         np.zeros((4, number)),
-        np.zeros(10),
+        np.zeros(9),
         np.zeros(number + 2),
         np.zeros((number + 2, number + 2)),
         np.zeros(number + 2),
@@ -191,8 +191,7 @@ def _later(beliefs: Beliefs, which: int) -> float:
 @uncounted
 def _rate_now(beliefs: Beliefs, which: int) -> float:
     """The logarithm of its tokens per millisecond."""
-    ms = _believed_ms(beliefs, which) + beliefs.numbers[LOST]
-    return log(beliefs.settings[EMITTED, which] / ms)
+    return log(beliefs.settings[EMITTED, which] / _believed_ms(beliefs, which))
 
 
 @uncounted
@@ -213,7 +212,6 @@ def _follow_time(beliefs: Beliefs, which: int, longer: float) -> None:
     miss = longer - _later(beliefs, which)
     known = _shared(beliefs, which, which)
     total = known + beliefs.settings[NOISE, which]
-    lost = 0.0
     if miss * miss <= OUTLIER * OUTLIER * total:
         beliefs.numbers[OFF] = 0.0
         noise = max(miss * miss - known, LEAST_SCATTER)
@@ -223,14 +221,12 @@ def _follow_time(beliefs: Beliefs, which: int, longer: float) -> None:
         off = beliefs.numbers[OFF]
         off = off + side if off * side > 0 else side
         if abs(off) < MOVED:
-            lost = exp(beliefs.planned[LOG_MS, which] + longer) - _believed_ms(beliefs, which)
             total = abs(miss) * sqrt(total) / OUTLIER + known
         else:
             off = 0.0
             _widen(spread, SURPRISED, 1.0)
             total = _shared(beliefs, which, which) + beliefs.settings[NOISE, which]
         beliefs.numbers[OFF] = off
-    beliefs.numbers[LOST] += (max(lost, 0.0) - beliefs.numbers[LOST]) / MEMORY
     for i in range(size):
         column[i] = spread[i, 0] + x * spread[i, 1] + spread[i, which + 2]
         mean[i] += column[i] * miss / total
