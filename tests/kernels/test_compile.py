@@ -1,11 +1,18 @@
 """The machine code of the kernels for two generations of GPUs, read off the machine code."""
 
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 pytest.importorskip("triton", reason="Triton is not installed: there is no compiler to ask")
 
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
 from tree_kernels.backend import interpreted
 from tree_kernels.configs import TABLE, choose_config
+from tree_kernels.verify_kernels import JUDGES, descend
 
 from .ahead import SHARED, SMALL, attention, combination, small
 
@@ -63,6 +70,25 @@ def test_the_kernels_around_compile(name):
     code = small(90, name)
     assert code.spills <= AROUND_A_DIVISION * name.startswith(("descend", "traverse"))
     assert code.shared <= 48 * 1024
+
+
+def test_every_judge_makes_a_kernel_of_its_own_once(monkeypatch):
+    """As a launch would ask for it on a GPU that is not there."""
+    gpu = SimpleNamespace(
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device: 0,
+        get_current_target=lambda: GPUTarget("cuda", 90, 32),
+    )
+    numbers = [torch.zeros(4, dtype=torch.int32)] * 3
+    given = [torch.zeros(4, 9), torch.zeros(4, 9), *numbers, torch.zeros(4, dtype=torch.int64)]
+    given += [torch.zeros(4).double(), torch.zeros(6, 4).double(), torch.zeros(2, 5).long(), 4, 9]
+    monkeypatch.setattr(driver, "_active", gpu)
+    made = [
+        descend.warmup(*given, JUDGE=judge, BLOCK=16, num_warps=1, grid=(1,)).hash
+        for judge in [*JUDGES.values()] * 2
+    ]
+    assert made[: len(JUDGES)] == made[len(JUDGES) :]
+    assert len(set(made)) == len(JUDGES)
 
 
 def test_rows_are_read_before_any_is_written():
