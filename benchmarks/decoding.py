@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -27,8 +27,6 @@ ByPrompt = Annotated[np.ndarray, PlainValidator(np.array), PlainSerializer(np.nd
 """float64 [prompts]."""
 TOGETHER = 16
 """Prompts decoded at a time where only tokens are counted."""
-SELDOM = 4
-"""Prompts of which one is decoded by those that are seldom asked (`in_turns`)."""
 
 
 @dataclass(frozen=True)
@@ -49,24 +47,15 @@ class Ratio:
 
 
 def in_turns(
-    decoders: Mapping[str, Decoder],
-    prompts: Sequence[Sequence[int]],
-    num_tokens: int,
-    *,
-    seldom: Collection[str] = (),
+    decoders: Mapping[str, Decoder], prompts: Sequence[Sequence[int]], num_tokens: int
 ) -> dict[str, list[Continuation]]:
-    """The continuations that each decoder made of every prompt, by its name, in turns.
-
-    seldom  names of those that decode every `SELDOM`th prompt alone, from the first on
-    """
+    """The continuations that each decoder made of every prompt, by its name, in turns."""
     found: dict[str, list[Continuation]] = {name: [] for name in decoders}
     rng = np.random.default_rng(0)
     for each in decoders.values():
         each.generate(prompts[0], max_new_tokens=8)
     for number, prompt in enumerate(tqdm(prompts, leave=False)):
         for name in rng.permutation(list(decoders)):
-            if name in seldom and number % SELDOM:
-                continue
             made = decoders[name].generate(
                 prompt, max_new_tokens=num_tokens, seed=prompt_seed(0, number), stop_tokens=[]
             )

@@ -6,8 +6,8 @@ The embedded pair decodes evaluation prompts under every condition that this ben
 nothing, processes that multiply matrices on one core and on all, one that eats the memory's
 bandwidth, the same while it is profiled and not while it decodes, prose for a draft that knows
 code, another temperature and longer prompts than it was planned for.  Every prompt is decoded in
-turns by plain decoding, the plan and the plan that follows, and every fourth one by each of the
-table's other settings alone; the loop keeps what it knows from prompt to prompt, as in a server.
+turns by the plan that follows and by each of the table's settings alone, plain decoding among them;
+the loop keeps what it knows from prompt to prompt, as in a server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runtime import Decoder
 from runtime.embedded import PAIRS, load_prompts, pair_paths
 
 from .contests import SHAPES, add_contests, contests_of, draft_of, profiled, samplings_at, target_of
-from .decoding import SELDOM, in_turns
+from .decoding import in_turns, log_error
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
 START = "import os, numpy as np; parent = os.getppid(); a = np.ones"
@@ -87,8 +87,12 @@ class MovedRow(ContestRow):
     plan: float
     followed: float
     best: float
-    """The best of the table's settings, each alone, beside plain decoding of the same prompts."""
+    """The best of the table's settings, each alone."""
     best_setting: str
+    over_best: float
+    """By how much the plan that follows was faster than that, as a share."""
+    over_best_error: float
+    """Its standard error, prompts being the samples."""
     steps: list[int]
     """Steps of the plan that follows, by setting, none last; the plan's own first, if it drafts."""
 
@@ -149,17 +153,12 @@ def measured(
         decoders[str(number)] = decoder(plan.model_copy(update=alone))
     last = len(plan.settings) - 1
     with beside(condition.beside):
-        always = {"followed", "0", str(last)}
-        made = in_turns(decoders, prompts, num_tokens, seldom=decoders.keys() - always)
+        made = in_turns(decoders, prompts, num_tokens)
     found = {name: np.array([each.decode_ms for each in texts]) for name, texts in made.items()}
-    plain = found[str(last)] / num_tokens
-
-    def speed(name: str | int) -> float:
-        spent = found[str(name)] / num_tokens
-        beside_it = plain if len(spent) == len(plain) else plain[::SELDOM]
-        return float(beside_it.sum() / spent.sum())
-
-    best = max(range(len(plan.settings)), key=speed)
+    total = {name: float(ms.sum()) for name, ms in found.items()}
+    plain = total[str(last)]
+    best = min(range(len(plan.settings)), key=lambda number: total[str(number)])
+    followed, beside_it = found["followed"], found[str(best)]
     assert follower.loop is not None
     assert plan.predicted is not None
     row = MovedRow(
@@ -167,11 +166,13 @@ def measured(
         condition=name,
         num_tokens=len(prompts) * num_tokens,
         promised=plan.predicted.speedup.value,
-        plain_ms=float(plain.mean()),
-        plan=speed(0 if plan.speculates else last),
-        followed=speed("followed"),
-        best=speed(best),
+        plain_ms=plain / (len(prompts) * num_tokens),
+        plan=plain / total[str(0 if plan.speculates else last)],
+        followed=plain / total["followed"],
+        best=plain / total[str(best)],
         best_setting=plan.settings[best].words,
+        over_best=total[str(best)] / total["followed"] - 1,
+        over_best_error=log_error(beside_it / beside_it.sum() - followed / followed.sum()),
         steps=follower.loop.steps,
     )
     return [row]
@@ -181,7 +182,7 @@ def table(rows: Sequence[MovedRow]) -> str:
     """A line for each condition."""
     head = [
         "pair", "shape", "T", "condition", "plain, ms", "promised", "the plan", "follows",
-        "best setting alone", "follows: steps by setting",
+        "best setting alone", "follows, over the best", "follows: steps by setting",
     ]  # fmt: skip
     return markdown(
         head,
@@ -190,6 +191,7 @@ def table(rows: Sequence[MovedRow]) -> str:
                 *each.contest, each.condition, f"{each.plain_ms:.2f}",
                 f"{each.promised:.2f}", f"{each.plan:.2f}", f"{each.followed:.2f}",
                 f"{each.best:.2f} ({each.best_setting})",
+                f"{each.over_best:+.1%} ± {each.over_best_error:.1%}",
                 ", ".join(map(str, each.steps)),
             ]
             for each in rows

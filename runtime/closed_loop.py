@@ -3,7 +3,7 @@
 A plan's table says of every setting s what a step takes, e_s, and emits, T_s, where it was
 profiled; e_0 is a step without a draft.  Decoding follows how far the present is from that:
 
-    log ms of a step of s  =  log e_s + f + (1 - e_0 / e_s) g + r_s        tokens of it  =  T_s(c)
+    log ms of a step of s  =  log e_s + f + (1 - e_0 / e_s) g + r_s      tokens of it  =  T_s(c w_s)
 
 f and g, which all settings share, move freely (another process, another clock): f slows every step,
 g what drafting and many tokens take beyond one, which suffers more where others want the cores.
@@ -18,17 +18,20 @@ Steps that are that far off, but not in a row, are somebody's who took a core fo
 happens the more often the longer a step takes, and so favours no setting: they count the less, the
 further off they are.
 
-c multiplies the chance that a drafted token is accepted; a chain of it that emits T_s gives T_s(c).
-It is known as well as counting that many accepted tokens tells, and forgotten likewise.
+c multiplies the chance that a drafted token is accepted in this text, w_s in this setting; a chain
+of it that emits T_s gives T_s(c w_s).  A filter of their own follows their logarithms: c moves
+freely, w_s little and slowly.  Tokens count as much as their scatter allows.  While nothing
+is drafted, c too returns to the plan, in thousands of steps.
 
 The next step is the setting's with the most tokens per millisecond, or a look at another one, which
 costs what it is believed to be slower, and is worth what it may turn out to be faster,
 
     E max(0, gain)  =  sigma phi(mu / sigma) + mu Phi(mu / sigma),     log gain ~ N(mu, sigma^2),
 
-for 100 steps.  sigma is how far two steps of it may move that belief, by its times and by what they
-tell of c: it grows while nobody looks, and is small where they would tell little, as of a setting
-that is well known.  Looking takes half a percent of the time in the long run, at most.
+for 100 steps.  sigma is how far two steps of it may move that belief, by their times and by their
+tokens: it grows while nobody looks, and is small where they would tell little, as of a setting that
+is well known.  Looking takes half a percent of the time in the long run, at most; a step that finds
+nothing warm is not believed, but what it takes beyond belief is counted.
 
 Decisions depend on the past alone, so that the text's distribution is the target's whatever they
 are.
@@ -37,21 +40,12 @@ are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
 
 import numpy as np
 
 from planner.plans.report import Followed
 from planner.plans.settings import PlanSetting
-from planner.policies.compiled.closed_loop_kernel import (
-    LATER,
-    LOOKED,
-    STEPS,
-    WHICH,
-    C,
-    advance,
-    new_beliefs,
-)
+from planner.policies.compiled.closed_loop_kernel import LOOKED, STEPS, WHICH, advance, new_beliefs
 
 
 class ClosedLoop:
@@ -70,16 +64,11 @@ class ClosedLoop:
         self._beliefs = new_beliefs(step_ms, *chains.T)
         self._arrays = tuple(self._beliefs)
         advance(tuple(each.copy() for each in self._arrays), 1, step_ms[0])  # compile it now
-
-    @property
-    def factor(self) -> float:
+        self._which = int(self._beliefs.numbers[WHICH])
+        self.factor = 1.0
         """A step's time now over the planned one, for the setting of the last step."""
-        return exp(self._beliefs.numbers[LATER])
-
-    @property
-    def chance(self) -> float:
+        self.chance = 1.0
         """c: a drafted token's chance of acceptance now over the planned one."""
-        return float(self._beliefs.numbers[C])
 
     @property
     def steps(self) -> list[int]:
@@ -88,8 +77,8 @@ class ClosedLoop:
 
     @property
     def looked_ms(self) -> float:
-        """Time so far that looks at other settings were believed to cost."""
-        return float(self._beliefs.numbers[LOOKED])
+        """Time so far that looks at other settings cost, as far as is known."""
+        return max(float(self._beliefs.numbers[LOOKED]), 0.0)
 
     @property
     def followed(self) -> Followed:
@@ -100,8 +89,8 @@ class ClosedLoop:
 
     def choose(self) -> int:
         """The setting of the next step, by its place."""
-        return int(self._beliefs.numbers[WHICH])
+        return self._which
 
     def note(self, num_tokens: int, ms: float) -> None:
         """The step emitted `num_tokens` and took `ms` milliseconds."""
-        advance(self._arrays, num_tokens, ms)
+        self._which, self.factor, self.chance = advance(self._arrays, num_tokens, ms)

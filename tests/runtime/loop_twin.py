@@ -11,7 +11,9 @@ from planner.documents.estimate import hope
 from planner.plans.settings import PlanSetting
 from planner.policies.compiled.closed_loop_kernel import (
     BUDGET,
+    CHANCE_KEPT,
     CHANCES,
+    CHANCES_DRIFT,
     CREDIT,
     DRIFT,
     FIRST,
@@ -20,16 +22,15 @@ from planner.policies.compiled.closed_loop_kernel import (
     LEAST,
     LEAST_SCATTER,
     LOOKS,
-    MEMORY,
     MISSED,
     MOST,
     MOVED,
     OUTLIER,
-    SAME,
     SCATTER,
     SHARES,
     SURPRISED,
     TOGETHER,
+    UNEVEN,
 )
 
 
@@ -52,15 +53,19 @@ class TwinLoop:
         self._keeping = np.outer(self._kept, self._kept)
         self._off = 0
         self._scatter = [SCATTER**2] * number
-        self._chance = 1.0
-        self._weight = CHANCES * max(settings[0].tokens_per_step - 1, 0.1)
-        self._rate_at(self._chance)
+        self._chance_rows = np.column_stack([np.ones(number), np.eye(number)])
+        """A setting's row: what log c and every log w count for in its chance."""
+        self._chances = np.zeros(number + 1)
+        self._own = np.diag([0.0, *[CHANCES[1] ** 2] * number])
+        self._doubt = self._own + np.diag([CHANCES[0] ** 2, *[0.0] * number])
+        self._chance_kept = np.array([1.0, *[CHANCE_KEPT] * number])
+        self._rate()
         self._credit = CREDIT * settings[0].step_ms
         self._which, self._missed, self._again = 0, 0, False
         self.steps = [0] * number
         """Steps so far, by setting."""
         self.looked_ms = 0.0
-        """Time so far that looks at other settings were believed to cost."""
+        """Time so far that looks at other settings cost, as far as is known."""
 
     @property
     def factor(self) -> float:
@@ -70,7 +75,7 @@ class TwinLoop:
     @property
     def chance(self) -> float:
         """c: a drafted token's chance of acceptance now over the planned one."""
-        return self._chance
+        return exp(self._chances[0])
 
     def choose(self) -> int:
         """The setting of the next step, by its place."""
@@ -86,7 +91,11 @@ class TwinLoop:
         self._again = self.steps[which] == 1 or (drafts and missed >= MISSED)
         self._missed = 0 if drafts else missed + num_tokens
         self._credit = min(self._credit + BUDGET * ms, CREDIT * self._believed_ms(0))
-        if not self._again:
+        if self._again:
+            beyond = min(ms / (believed := self._believed_ms(which)) - 1, 1) * believed
+            self._credit -= beyond
+            self.looked_ms += beyond
+        else:
             self._follow_time(which, log(ms / self._planned_ms[which]))
         self._follow_chance(which, num_tokens)
 
@@ -96,7 +105,7 @@ class TwinLoop:
         shared = self._rows @ self._spread @ self._rows.T
         known = shared.diagonal()
         seen = np.sqrt(known + np.array(self._scatter) / LOOKS)
-        told = np.hypot(np.abs(known - shared[best]) / seen, self._told_of_chance(best)).tolist()
+        told = np.hypot(np.abs(known - shared[best]) / seen, self._told_by_tokens(best)).tolist()
         chosen, worth, price = best, 0.0, 0.0
         for other, gain in enumerate((rates - rates[best]).tolist()):
             if other == best:
@@ -110,12 +119,22 @@ class TwinLoop:
         self.looked_ms += price
         return chosen
 
-    def _told_of_chance(self, best: int) -> np.ndarray:
+    def _told_by_tokens(self, best: int) -> np.ndarray:
         """float64 [settings]: how far `LOOKS` steps of each may move its rate beside the best one's
-        by what they tell of c."""
-        drafted = LOOKS * np.maximum(self._emitted - 1, 0.0)
-        learned = np.sqrt(drafted / (self._weight * (self._weight + drafted)))
-        return learned * np.abs(self._by_chance - self._by_chance[best])
+        by their tokens; 0 for one that drafts nothing."""
+        alike = self._chance_rows @ self._doubt @ self._chance_rows.T
+        told = np.zeros(len(self._settings))
+        for other, slope in enumerate(self._by_chance.tolist()):
+            if slope > 0:
+                scatter = self._uneven(other) / LOOKS
+                accepted = self._emitted[other] * slope  # by how much tokens change with log c
+                both = alike[other, other] * slope - alike[other, best] * self._by_chance[best]
+                told[other] = both * accepted / sqrt(accepted**2 * alike[other, other] + scatter)
+        return told
+
+    def _uneven(self, which: int) -> float:
+        """The variance of a step's tokens."""
+        return UNEVEN * (float(self._emitted[which]) - 1)
 
     def _follow_time(self, which: int, longer: float) -> None:
         """longer  the logarithm of the step's time over the planned one"""
@@ -151,22 +170,28 @@ class TwinLoop:
         return column, known, known + self._scatter[which]
 
     def _follow_chance(self, which: int, num_tokens: int) -> None:
-        """The evidence for c weighs as much as so many accepted tokens; it is forgotten, and soon
-        known anew, also while nothing is drafted."""
-        self._weight = (1 - 1 / MEMORY) * self._weight
-        if not self._settings[which].speculates:
-            return
-        expected = self._settings[which].tokens_at(self._chance) - 1
-        self._weight += expected
-        chance = self._chance * exp((num_tokens - 1 - expected) / self._weight)
-        self._chance = min(max(chance, LEAST), MOST)
-        if abs(self._chance / self._rated_chance - 1) > SAME:
-            self._rate_at(self._chance)
+        kept = self._chance_kept
+        self._doubt = self._doubt * np.outer(kept, kept) + (1 - CHANCE_KEPT**2) * self._own
+        self._doubt[0, 0] += CHANCES_DRIFT**2
+        self._chances = self._chances * kept
+        if self._settings[which].speculates:
+            row = self._emitted[which] * self._by_chance[which] * self._chance_rows[which]
+            column = self._doubt @ row
+            total = row @ column + self._uneven(which)
+            self._chances = self._chances + column * (num_tokens - self._emitted[which]) / total
+            self._doubt = self._doubt - np.outer(column, column) / total
+            self._chances[0] = np.clip(self._chances[0], log(LEAST), log(MOST))
+        else:
+            self._chances[0] *= KEPT[1]
+        self._rate()
 
-    def _rate_at(self, chance: float) -> None:
-        self._rated_chance = chance
+    def _rate(self) -> None:
+        chances = np.exp(self._chance_rows @ self._chances)
         tokens, more = (
-            np.log([each.tokens_at(c) for each in self._settings]) for c in (chance, 1.1 * chance)
+            np.log(
+                [each.tokens_at(c) for each, c in zip(self._settings, by * chances, strict=True)]
+            )
+            for by in (1.0, 1.1)
         )
         self._emitted, self._by_chance = np.exp(tokens), (more - tokens) / log(1.1)
 

@@ -36,14 +36,13 @@ in a row, to the same side, that something has moved."""
 HORIZON, LOOKS, BUDGET, CREDIT = 100.0, 2, 0.005, 3.0
 """Steps that knowledge is of use for; how many make a look's worth; the share of time spent on
 looking; what may be spent at once, in steps."""
-MEMORY = 100.0
-"""Steps that c remembers."""
-CHANCES = 64.0
-"""Steps that c = 1 counts for at first."""
+CHANCES, CHANCES_DRIFT, CHANCE_KEPT = (0.12, 0.06), 0.02, 1 - 1 / 1000
+"""Standard deviations of log c and of each log w_s at first, the latter's also in the long run; of
+the change of log c in a step; the share of every log w_s that a step leaves."""
+UNEVEN = 1.5
+"""The variance of a step's accepted tokens over their mean."""
 LEAST, MOST = 0.05, 2.0
 """Bounds of c."""
-SAME = 0.005
-"""A change of c that changes nothing."""
 MISSED = 8
 """Tokens that the draft has not read, from which the step that has it read them is not timed, and
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
@@ -51,13 +50,11 @@ another one is taken to look at; likewise after a setting's very first, which fi
 LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 """Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
 EMITTED, BY_CHANCE, NOISE, STEPS = range(4)
-"""Rows of `Beliefs.settings`: tokens of a step at c; by how much their logarithm changes with that
-of c; the variance of a step's logarithmic time; steps so far."""
-C, RATED, WEIGHT, CREDITED, LOOKED, OFF, UNREAD, LATER, WHICH = range(9)
-"""Places of `Beliefs.numbers`: c, and the c that `EMITTED` is of; the accepted tokens that c is
-known by; milliseconds that may be spent on looks, and that were; steps in a row that were off, to
-which side; tokens that the draft has not read; the logarithm of the last step's time over the
-planned one, as believed; and the next one's setting."""
+"""Rows of `Beliefs.settings`: tokens of a step, as believed; by how much their logarithm changes
+with that of the chance; the variance of a step's logarithmic time; steps so far."""
+CREDITED, LOOKED, OFF, UNREAD, WHICH = range(5)
+"""Places of `Beliefs.numbers`: milliseconds that may be spent on looks, and that were; steps in a
+row that were off, to which side; tokens that the draft has not read; the next step's setting."""
 
 _hope, _emitted = njit(cache=True)(hope), njit(cache=True)(emitted)
 
@@ -70,13 +67,17 @@ class Beliefs(NamedTuple):
     settings: np.ndarray
     """float64 [4, K]"""
     numbers: np.ndarray
-    """float64 [9]"""
+    """float64 [5]"""
     mean: np.ndarray
     """float64 [K + 2]: f, g and every r_s"""
     spread: np.ndarray
     """float64 [K + 2, K + 2]: their covariance"""
+    chances: np.ndarray
+    """float64 [K + 1]: log c and every log w_s"""
+    doubt: np.ndarray
+    """float64 [K + 1, K + 1]: their covariance"""
     column: np.ndarray
-    """float64 [K + 2]: room for what a step's time shares with each of them"""
+    """float64 [K + 2]: room for what a step's time, or tokens, share with each of either"""
 
 
 def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -> Beliefs:
@@ -89,13 +90,14 @@ def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -
     made = Beliefs(
         np.array([np.log(step_ms), 1 - step_ms.min() / step_ms, chances, lengths]),
         np.zeros((4, number)),
-        np.zeros(9),
+        np.zeros(5),
         np.zeros(number + 2),
         np.zeros((number + 2, number + 2)),
+        np.zeros(number + 1),
+        np.diag([CHANCES[0] ** 2, *[CHANCES[1] ** 2] * number]),
         np.zeros(number + 2),
     )
     made.settings[NOISE] = SCATTER**2
-    made.numbers[C] = 1.0
     made.numbers[CREDITED] = CREDIT * step_ms[0]
     begin(tuple(made))
     return made
@@ -107,14 +109,16 @@ def begin(beliefs):  # type: ignore[no-untyped-def]
     whole = Beliefs(*beliefs)
     _widen(whole.spread, FIRST, 1.0)
     _rate(whole)
-    whole.numbers[WEIGHT] = CHANCES * max(whole.settings[EMITTED, 0] - 1.0, 0.1)
     _choose(whole)
 
 
 @njit(cache=True)
 def advance(beliefs, num_tokens, ms):  # type: ignore[no-untyped-def]
     """Take in what the step of the chosen setting emitted and how long it took, and choose the next
-    one's; beliefs is a plain tuple of the fields of `Beliefs`."""
+    one's; beliefs is a plain tuple of the fields of `Beliefs`.
+
+    Returns the next step's setting, this one's time over the planned one, as believed, and c.
+    """
     whole = Beliefs(*beliefs)
     numbers, settings = whole.numbers, whole.settings
     which = int(numbers[WHICH])
@@ -124,12 +128,16 @@ def advance(beliefs, num_tokens, ms):  # type: ignore[no-untyped-def]
     numbers[UNREAD] = 0.0 if drafts else numbers[UNREAD] + num_tokens
     most = CREDIT * _believed_ms(whole, 0)
     numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * ms, most)
-    if not again:
+    if again:
+        believed = _believed_ms(whole, which)
+        _charge(whole, min(ms - believed, believed))
+    else:
         _follow_time(whole, which, log(ms) - whole.planned[LOG_MS, which])
     _follow_chance(whole, which, num_tokens)
-    numbers[LATER] = _later(whole, which)
+    later = exp(_later(whole, which))
     if not again:
         _choose(whole)
+    return int(numbers[WHICH]), later, exp(whole.chances[0])
 
 
 @uncounted
@@ -152,22 +160,44 @@ def _choose(beliefs: Beliefs) -> None:
         spent = cost * _believed_ms(beliefs, other)
         if won > worth and spent <= numbers[CREDITED]:
             chosen, worth, price = other, won, spent
-    numbers[CREDITED] -= price
-    numbers[LOOKED] += price
+    _charge(beliefs, price)
     numbers[WHICH] = chosen
+
+
+@uncounted
+def _charge(beliefs: Beliefs, ms: float) -> None:
+    """Note that a look costs so much time."""
+    beliefs.numbers[CREDITED] -= ms
+    beliefs.numbers[LOOKED] += ms
 
 
 @uncounted
 def _told(beliefs: Beliefs, other: int, best: int) -> float:
     """The distance by which `LOOKS` steps of `other` may move its rate beside the best one's, by
-    their times and by what they tell of c."""
-    settings, weight = beliefs.settings, beliefs.numbers[WEIGHT]
+    their times and by their tokens."""
+    settings = beliefs.settings
     known, shared = _shared(beliefs, other, other), _shared(beliefs, other, best)
     times = abs(known - shared) / sqrt(known + settings[NOISE, other] / LOOKS)
-    drafted = LOOKS * max(settings[EMITTED, other] - 1.0, 0.0)
-    chance = sqrt(drafted / (weight * (weight + drafted)))
-    chance *= abs(settings[BY_CHANCE, other] - settings[BY_CHANCE, best])
-    return sqrt(times * times + chance * chance)
+    slope = settings[BY_CHANCE, other]
+    if slope == 0.0:
+        return times
+    known, shared = _alike(beliefs, other, other), _alike(beliefs, other, best)
+    scatter = _uneven(beliefs, other) / (slope * settings[EMITTED, other]) ** 2
+    tokens = slope * known - settings[BY_CHANCE, best] * shared
+    return sqrt(times * times + tokens * tokens / (known + scatter / LOOKS))
+
+
+@uncounted
+def _alike(beliefs: Beliefs, one: int, other: int) -> float:
+    """The covariance of the logarithms of two settings' chances."""
+    doubt = beliefs.doubt
+    return doubt[0, 0] + doubt[one + 1, 0] + doubt[0, other + 1] + doubt[one + 1, other + 1]
+
+
+@uncounted
+def _uneven(beliefs: Beliefs, which: int) -> float:
+    """The variance of a step's tokens."""
+    return UNEVEN * (beliefs.settings[EMITTED, which] - 1.0)
 
 
 @uncounted
@@ -229,10 +259,7 @@ def _follow_time(beliefs: Beliefs, which: int, longer: float) -> None:
         beliefs.numbers[OFF] = off
     for i in range(size):
         column[i] = spread[i, 0] + x * spread[i, 1] + spread[i, which + 2]
-        mean[i] += column[i] * miss / total
-    for i in range(size):
-        for j in range(size):
-            spread[i, j] -= column[i] * column[j] / total
+    _learn(mean, spread, column, miss, total)
     moved = (column[0] + x * column[1]) * miss / total
     _widen(spread, SHARES, moved * moved)
 
@@ -251,26 +278,47 @@ def _widen(spread: np.ndarray, deviations: tuple[float, float, float], times: fl
 
 @uncounted
 def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
-    """Take in how many tokens came out.  The weight of what is known of c, in accepted tokens, is
-    forgotten, also while nothing is drafted, and soon made up."""
-    numbers = beliefs.numbers
-    numbers[WEIGHT] *= 1 - 1 / MEMORY
+    """Take in how many tokens came out."""
+    chances, doubt, column = beliefs.chances, beliefs.doubt, beliefs.column
+    settings, size = beliefs.settings, len(chances)
+    doubt[0, 0] += CHANCES_DRIFT * CHANCES_DRIFT
+    for i in range(1, size):
+        chances[i] *= CHANCE_KEPT
+        doubt[i, 0] *= CHANCE_KEPT
+        doubt[0, i] *= CHANCE_KEPT
+        for j in range(1, size):
+            doubt[i, j] *= CHANCE_KEPT * CHANCE_KEPT
+        doubt[i, i] += (1 - CHANCE_KEPT * CHANCE_KEPT) * CHANCES[1] * CHANCES[1]
     if beliefs.planned[LENGTH, which] == 0:
-        return
-    expected = _tokens_at(beliefs, which, numbers[C]) - 1
-    numbers[WEIGHT] += expected
-    c = numbers[C] * exp((num_tokens - 1 - expected) / numbers[WEIGHT])
-    numbers[C] = min(max(c, LEAST), MOST)
-    if abs(numbers[C] / numbers[RATED] - 1) > SAME:
-        _rate(beliefs)
+        chances[0] *= KEPT[1]
+    else:
+        slope = settings[EMITTED, which] * settings[BY_CHANCE, which]
+        for i in range(size):
+            column[i] = slope * (doubt[i, 0] + doubt[i, which + 1])
+        total = slope * (column[0] + column[which + 1]) + _uneven(beliefs, which)
+        _learn(chances, doubt, column, num_tokens - settings[EMITTED, which], total)
+        chances[0] = min(max(chances[0], log(LEAST)), log(MOST))
+    _rate(beliefs)
+
+
+@uncounted
+def _learn(
+    mean: np.ndarray, spread: np.ndarray, column: np.ndarray, miss: float, total: float
+) -> None:
+    """What was seen is so much more than what was believed of it, with so much variance in all;
+    column has its covariances."""
+    size = len(mean)
+    for i in range(size):
+        mean[i] += column[i] * miss / total
+        for j in range(size):
+            spread[i, j] -= column[i] * column[j] / total
 
 
 @uncounted
 def _rate(beliefs: Beliefs) -> None:
-    """Fill in what every setting emits at c."""
-    c = beliefs.numbers[C]
-    beliefs.numbers[RATED] = c
+    """Fill in what every setting emits now."""
     for which in range(beliefs.settings.shape[1]):
+        c = exp(beliefs.chances[0] + beliefs.chances[which + 1])
         tokens, more = _tokens_at(beliefs, which, c), _tokens_at(beliefs, which, 1.1 * c)
         beliefs.settings[EMITTED, which] = tokens
         beliefs.settings[BY_CHANCE, which] = log(more / tokens) / log(1.1)
