@@ -90,7 +90,7 @@ class MovedRow(ContestRow):
     """The best of the table's settings, each alone."""
     best_setting: str
     over_best: float
-    """By how much the plan that follows was faster than that, as a share."""
+    """The share by which the plan that follows was faster than that."""
     over_best_error: float
     """Its standard error, prompts being the samples."""
     steps: list[int]

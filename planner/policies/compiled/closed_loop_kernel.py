@@ -305,8 +305,12 @@ def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
 def _learn(
     mean: np.ndarray, spread: np.ndarray, column: np.ndarray, miss: float, total: float
 ) -> None:
-    """What was seen is so much more than what was believed of it, with so much variance in all;
-    column has its covariances."""
+    """Move the beliefs by something that was seen.
+
+    column  its covariances with all that is believed
+    miss    by how much it is more than was believed
+    total   its variance, that of the belief and its own
+    """
     size = len(mean)
     for i in range(size):
         mean[i] += column[i] * miss / total
