@@ -56,7 +56,7 @@ def test_the_first_two_are_drawn_one_after_the_other_without_replacement(factor)
     """A distribution that is another one is found out."""
     p = torch.tensor([0.5, 0.3, 0.15, 0.05])
     changed = p * torch.tensor([factor, 1.0, 1.0, 1.0])
-    drawn = speeds(changed.repeat(6000, 1), seeds(6000, 1)).topk(2, dim=-1).indices.numpy()
+    drawn = speeds(changed.repeat(1500, 1), seeds(1500, 1)).topk(2, dim=-1).indices.numpy()
     pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
     chances = p.double().numpy()
     law = np.array([chances[a] * chances[b] / (1 - chances[a]) for a, b in pairs])

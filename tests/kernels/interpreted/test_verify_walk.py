@@ -51,7 +51,7 @@ def test_float32_is_served(method):
 def test_distributions_at_the_edge(method, draft):
     """Equal ones, a draft without a choice, and one that is never right."""
     lengths = set()
-    for seed in range(30):
+    for seed in range(12):
         given = drafted(seed, 9, 12, method=method, dtype=torch.float64)
         p = given.target_probs + 0.05 * (draft == "on one token")
         if draft == "the target's":
@@ -64,8 +64,9 @@ def test_distributions_at_the_edge(method, draft):
             p[:, 4] += 1e-3
         given = given._replace(target_probs=p)
         given = with_children_from(given.draft_probs, given, method, seed)
-        assert kernels(given, method) == plain(given, method)
-        lengths.add(len(kernels(given, method)[0]))
+        found = kernels(given, method)
+        assert found == plain(given, method)
+        lengths.add(len(found[0]))
     assert len(lengths) > 1 or draft == "off the target"
 
 
@@ -80,8 +81,9 @@ def test_more_children_than_the_draft_has_tokens(method):
     tree, found = tree_kernels.VerifiedTree(rows, starts, family, tokens), set()
     for coins in product((0.1, 0.9), (0.1, 0.9), (0.1, 0.9), (0.1, 0.9), (0.0, 0.2, 0.6, 0.999)):
         given = Drafted(p, q, tree, torch.tensor(coins).double())
-        assert kernels(given, method) == plain(given, method)
-        found.add(str(kernels(given, method)))
+        walked = kernels(given, method)
+        assert walked == plain(given, method)
+        found.add(str(walked))
     assert len(found) > 3
 
 
