@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.documents.estimate import hope
 from planner.plans.settings import PlanSetting
+from planner.policies.chain_policy import MOST_CHANCE, emitted
 from planner.policies.compiled.closed_loop_kernel import (
     BUDGET,
     CHANCE_KEPT,
@@ -174,7 +175,7 @@ class TwinLoop:
         self._doubt = self._doubt * np.outer(kept, kept) + (1 - CHANCE_KEPT**2) * self._own
         self._doubt[0, 0] += CHANCES_DRIFT**2
         self._chances = self._chances * kept
-        if self._settings[which].speculates:
+        if self._by_chance[which] > 0:
             row = self._emitted[which] * self._by_chance[which] * self._chance_rows[which]
             column = self._doubt @ row
             total = row @ column + self._uneven(which)
@@ -186,14 +187,12 @@ class TwinLoop:
         self._rate()
 
     def _rate(self) -> None:
-        chances = np.exp(self._chance_rows @ self._chances)
-        tokens, more = (
-            np.log(
-                [each.tokens_at(c) for each, c in zip(self._settings, by * chances, strict=True)]
-            )
-            for by in (1.0, 1.1)
+        believed = zip(self._settings, np.exp(self._chance_rows @ self._chances), strict=True)
+        chains = [(min(each.chain[0] * c, MOST_CHANCE), each.chain[1]) for each, c in believed]
+        tokens, fewer = (
+            np.log([emitted(chance / by, length) for chance, length in chains]) for by in (1.0, 1.1)
         )
-        self._emitted, self._by_chance = np.exp(tokens), (more - tokens) / log(1.1)
+        self._emitted, self._by_chance = np.exp(tokens), (tokens - fewer) / log(1.1)
 
     def _believed_ms(self, which: int) -> float:
         return float(self._planned_ms[which]) * exp(self._rows[which] @ self._mean)

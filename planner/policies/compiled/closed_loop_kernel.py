@@ -289,10 +289,10 @@ def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
         for j in range(1, size):
             doubt[i, j] *= CHANCE_KEPT * CHANCE_KEPT
         doubt[i, i] += (1 - CHANCE_KEPT * CHANCE_KEPT) * CHANCES[1] * CHANCES[1]
-    if beliefs.planned[LENGTH, which] == 0:
+    slope = settings[EMITTED, which] * settings[BY_CHANCE, which]
+    if slope == 0.0:
         chances[0] *= KEPT[1]
     else:
-        slope = settings[EMITTED, which] * settings[BY_CHANCE, which]
         for i in range(size):
             column[i] = slope * (doubt[i, 0] + doubt[i, which + 1])
         total = slope * (column[0] + column[which + 1]) + _uneven(beliefs, which)
@@ -323,13 +323,8 @@ def _rate(beliefs: Beliefs) -> None:
     """Fill in what every setting emits now."""
     for which in range(beliefs.settings.shape[1]):
         c = exp(beliefs.chances[0] + beliefs.chances[which + 1])
-        tokens, more = _tokens_at(beliefs, which, c), _tokens_at(beliefs, which, 1.1 * c)
+        chance = min(c * beliefs.planned[CHANCE, which], MOST_CHANCE)
+        length = beliefs.planned[LENGTH, which]
+        tokens, fewer = _emitted(chance, length), _emitted(chance / 1.1, length)
         beliefs.settings[EMITTED, which] = tokens
-        beliefs.settings[BY_CHANCE, which] = log(more / tokens) / log(1.1)
-
-
-@uncounted
-def _tokens_at(beliefs: Beliefs, which: int, c: float) -> float:
-    """Tokens of a step at that c."""
-    chance = min(beliefs.planned[CHANCE, which] * c, MOST_CHANCE)
-    return _emitted(chance, beliefs.planned[LENGTH, which])
+        beliefs.settings[BY_CHANCE, which] = log(tokens / fewer) / log(1.1)
