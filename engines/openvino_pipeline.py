@@ -66,7 +66,12 @@ class OpenVinoPipeline(ToldByName):
         drafts = drafting is not None
         pipeline = self._started.get(drafts) or self._start(drafts)
         self._started[drafts] = pipeline
-        yield _Pipeline(pipeline, {} if drafting is None else settings_of(drafting))
+        asked = _Pipeline(pipeline, {} if drafting is None else settings_of(drafting))
+        del pipeline
+        try:
+            yield asked
+        finally:
+            asked.pipeline = None  # whoever still holds `asked` would keep it running
 
     @cached_property
     def _started(self) -> WeakValueDictionary[bool, Any]:
@@ -94,7 +99,7 @@ class OpenVinoPipeline(ToldByName):
         return PROPERTIES | ({} if threads is None else {"INFERENCE_NUM_THREADS": threads}) | named
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Pipeline:
     """The pipeline's own record says what every step emitted and how long it took.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engines import Files, LlamaServer
+from engines import Files, LlamaServer, OpenVinoPipeline
 from engines.checking import check, neighbouring
 from engines.engine_costs import two_clocks
 from engines.measuring import measure_engine_profile
@@ -193,3 +193,23 @@ def test_neighbours_stay_within_what_was_timed() -> None:
     found = neighbouring(ConfidentDrafting(max_depth=6, confidence=0.9), most_tokens=6)
     assert all(1 <= each.max_depth <= 6 and 0 <= each.confidence <= 0.95 for each in found)
     assert len({(each.max_depth, each.confidence) for each in found}) == len(found)
+
+
+class Started:
+    """Stands for a pipeline of OpenVINO GenAI."""
+
+
+def test_a_pipeline_ends_with_the_last_that_asks_it_whoever_keeps_its_name(monkeypatch):
+    """One that went on would be timed beside others that are started anew."""
+    monkeypatch.setattr(OpenVinoPipeline, "_start", lambda self, drafts: Started())
+    engine = OpenVinoPipeline(Files("target", "draft"), 256)
+    short, long = (ConfidentDrafting(max_depth=most, confidence=0.0) for most in (1, 4))
+    with engine.running(long) as first:
+        with engine.running(short) as second:
+            assert second.pipeline is first.pipeline
+        assert list(engine._started) == [True]
+        assert isinstance(first.pipeline, Started)
+    assert list(engine._started) == []
+    with engine.running(None) as plain, engine.running(short) as drafted:
+        assert plain.pipeline is not drafted.pipeline
+    assert list(engine._started) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from itertools import product
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -59,19 +59,20 @@ def table(num_tokens: int, *, seed: int, order: int = 2, scale: float = 1.5) -> 
     return TableModel(logits.masked_fill(holes, -torch.inf))
 
 
-def autoregressive_law(target: TableModel, num_new: int) -> dict[tuple[int, ...], float]:
-    """P(sequence) as the product of the target's own distributions."""
-    found = {}
-    for sequence in product(range(target.vocab_size), repeat=num_new):
-        probability = 1.0
-        for place, token in enumerate(sequence):
-            text = torch.tensor([*PROMPT, *sequence[:place]])
-            logits = target.forward(text, torch.arange(len(text)), target.new_cache(0))
-            held = torch.tensor([each in text for each in range(target.vocab_size)])
-            probability *= float(distribution(logits[-1], SAMPLING, held)[token])
-        if probability > 0:
-            found[sequence] = probability
-    return found
+def autoregressive_law(
+    target: TableModel, num_new: int, text: Sequence[int] = PROMPT
+) -> dict[tuple[int, ...], float]:
+    """P(sequence behind `text`) as the product of the target's own distributions."""
+    if num_new == 0:
+        return {(): 1.0}
+    logits = target.forward(torch.tensor(text), torch.arange(len(text)), target.new_cache(0))
+    held = torch.tensor([each in text for each in range(target.vocab_size)])
+    return {
+        (token, *others): probability * further
+        for token, probability in enumerate(distribution(logits[-1], SAMPLING, held).tolist())
+        if probability > 0
+        for others, further in autoregressive_law(target, num_new - 1, [*text, token]).items()
+    }
 
 
 def decode(
