@@ -64,10 +64,9 @@ class OpenVinoPipeline(ToldByName):
     @contextmanager
     def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[_Pipeline]:
         drafts = drafting is not None
-        pipeline = self._started.get(drafts) or self._start(drafts)
-        self._started[drafts] = pipeline
-        asked = _Pipeline(pipeline, {} if drafting is None else settings_of(drafting))
-        del pipeline
+        settings = {} if drafting is None else settings_of(drafting)
+        asked = _Pipeline(self._started.get(drafts) or self._start(drafts), settings)
+        self._started[drafts] = asked.pipeline
         try:
             yield asked
         finally:
