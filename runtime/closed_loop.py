@@ -33,6 +33,9 @@ tokens: it grows while nobody looks, and is small where they would tell little, 
 is well known.  Looking takes half a percent of the time in the long run, at most; a step that finds
 nothing warm is not believed, but what it takes beyond belief is counted.
 
+To believe and choose takes some millionths of a second, which only the shortest steps notice: while
+the best setting is in use, steps are taken in together, every few milliseconds.
+
 Decisions depend on the past alone, so that the text's distribution is the target's whatever they
 are.
 """
@@ -45,7 +48,15 @@ import numpy as np
 
 from planner.plans.report import Followed
 from planner.plans.settings import PlanSetting
-from planner.policies.compiled.closed_loop_kernel import LOOKED, STEPS, WHICH, advance, new_beliefs
+from planner.policies.compiled.closed_loop_kernel import (
+    BLOCK,
+    BLOCK_MS,
+    LOOKED,
+    STEPS,
+    WHICH,
+    advance,
+    new_beliefs,
+)
 
 
 class ClosedLoop:
@@ -63,8 +74,11 @@ class ClosedLoop:
         chains = np.array([setting.chain for setting in settings], np.float64)
         self._beliefs = new_beliefs(step_ms, *chains.T)
         self._arrays = tuple(self._beliefs)
-        advance(tuple(each.copy() for each in self._arrays), 1, step_ms[0])  # compile it now
+        self._noted, self._count = np.ones((2, BLOCK)), 0
+        advance(tuple(each.copy() for each in self._arrays), self._noted, 1)  # compile it now
         self._which = int(self._beliefs.numbers[WHICH])
+        self._left = 0.0
+        """Milliseconds until what was noted is taken in."""
         self.factor = 1.0
         """A step's time now over the planned one, for the setting of the last step."""
         self.chance = 1.0
@@ -73,7 +87,9 @@ class ClosedLoop:
     @property
     def steps(self) -> list[int]:
         """Steps so far, by setting."""
-        return [int(each) for each in self._beliefs.settings[STEPS]]
+        steps = [int(each) for each in self._beliefs.settings[STEPS]]
+        steps[self._which] += self._count
+        return steps
 
     @property
     def looked_ms(self) -> float:
@@ -93,4 +109,10 @@ class ClosedLoop:
 
     def note(self, num_tokens: int, ms: float) -> None:
         """The step emitted `num_tokens` and took `ms` milliseconds."""
-        self._which, self.factor, self.chance = advance(self._arrays, num_tokens, ms)
+        count = self._count
+        self._noted[0, count], self._noted[1, count] = num_tokens, ms
+        self._count = count = count + 1
+        self._left -= ms
+        if self._left <= 0 or count == BLOCK:
+            which, self.factor, self.chance, best = advance(self._arrays, self._noted, count)
+            self._which, self._count, self._left = which, 0, BLOCK_MS if best else 0.0

@@ -11,6 +11,8 @@ from planner.documents.estimate import hope
 from planner.plans.settings import PlanSetting
 from planner.policies.chain_policy import MOST_CHANCE, emitted
 from planner.policies.compiled.closed_loop_kernel import (
+    BLOCK,
+    BLOCK_MS,
     BUDGET,
     CHANCE_KEPT,
     CHANCES,
@@ -63,15 +65,14 @@ class TwinLoop:
         self._rate()
         self._credit = CREDIT * settings[0].step_ms
         self._which, self._missed, self._again = 0, 0, False
+        self._noted: list[tuple[int, float]] = []
+        self._looks = False
         self.steps = [0] * number
         """Steps so far, by setting."""
         self.looked_ms = 0.0
         """Time so far that looks at other settings cost, as far as is known."""
-
-    @property
-    def factor(self) -> float:
+        self.factor = 1.0
         """A step's time now over the planned one, for the setting of the last step."""
-        return exp(self._rows[self._which] @ self._mean)
 
     @property
     def chance(self) -> float:
@@ -80,12 +81,22 @@ class TwinLoop:
 
     def choose(self) -> int:
         """The setting of the next step, by its place."""
-        if not self._again:
+        if not self._noted and not self._again:
             self._which = self._chosen()
         return self._which
 
     def note(self, num_tokens: int, ms: float) -> None:
         """The step emitted `num_tokens` and took `ms` milliseconds."""
+        self._noted.append((num_tokens, ms))
+        long = sum(each for _, each in self._noted) >= BLOCK_MS
+        unsettled = self._looks or self._again or not any(self.steps)
+        if unsettled or long or len(self._noted) == BLOCK:
+            for each in self._noted:
+                self._take_in(*each)
+            self._noted.clear()
+            self.factor = exp(self._rows[self._which] @ self._mean)
+
+    def _take_in(self, num_tokens: int, ms: float) -> None:
         which = self._which
         self.steps[which] += 1
         drafts, missed = self._settings[which].speculates, self._missed
@@ -118,6 +129,7 @@ class TwinLoop:
                 chosen, worth, price = other, won, spent
         self._credit -= price
         self.looked_ms += price
+        self._looks = chosen != best
         return chosen
 
     def _told_by_tokens(self, best: int) -> np.ndarray:

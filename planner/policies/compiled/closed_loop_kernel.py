@@ -1,7 +1,8 @@
 """The compiled beliefs and choices of `runtime.closed_loop`, whose docstring says what they are.
 
-All of it runs once a step, in one call: right after a model's pass, with nothing of it left in the
-caches, some forty calls of numpy took a twentieth of a small model's step.
+All of it is one call: right after a model's pass, with nothing of it left in the caches, some forty
+calls of numpy took a twentieth of a small model's step, and one of this still a fortieth; so short
+steps of one setting are taken in together.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ LEAST, MOST = 0.05, 2.0
 MISSED = 8
 """Tokens that the draft has not read, from which the step that has it read them is not timed, and
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
+BLOCK_MS, BLOCK = 4.0, 32
+"""Steps of the setting that seems the best are taken in once they have lasted so long, or are so
+many."""
 
 LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 """Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
@@ -113,36 +117,48 @@ def begin(beliefs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def advance(beliefs, num_tokens, ms):  # type: ignore[no-untyped-def]
-    """Take in what the step of the chosen setting emitted and how long it took, and choose the next
-    one's; beliefs is a plain tuple of the fields of `Beliefs`.
+def advance(beliefs, noted, count):  # type: ignore[no-untyped-def]
+    """Take in what steps of the chosen setting emitted and how long they took, and choose the next
+    one's.
 
-    Returns the next step's setting, this one's time over the planned one, as believed, and c.
+    beliefs  plain tuple of the fields of `Beliefs`
+    noted    float64 [2, at least count]: tokens and milliseconds of every step
+
+    Returns the next step's setting, this one's time over the planned one, as believed, c, and
+    whether the next one is the best: neither a look, nor this one again because it is not known.
     """
     whole = Beliefs(*beliefs)
-    numbers, settings = whole.numbers, whole.settings
-    which = int(numbers[WHICH])
-    settings[STEPS, which] += 1
-    drafts = whole.planned[LENGTH, which] > 0
-    again = settings[STEPS, which] == 1 or (drafts and numbers[UNREAD] >= MISSED)
-    numbers[UNREAD] = 0.0 if drafts else numbers[UNREAD] + num_tokens
-    most = CREDIT * _believed_ms(whole, 0)
-    numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * ms, most)
-    if again:
-        believed = _believed_ms(whole, which)
-        _charge(whole, min(ms - believed, believed))
-    else:
-        _follow_time(whole, which, log(ms) - whole.planned[LOG_MS, which])
-    _follow_chance(whole, which, num_tokens)
+    which = int(whole.numbers[WHICH])
+    again = False
+    for place in range(count):
+        again = _take_in(whole, which, noted[0, place], noted[1, place])
     later = exp(_later(whole, which))
-    if not again:
-        _choose(whole)
-    return int(numbers[WHICH]), later, exp(whole.chances[0])
+    best = not again and _choose(whole)
+    return int(whole.numbers[WHICH]), later, exp(whole.chances[0]), best
 
 
 @uncounted
-def _choose(beliefs: Beliefs) -> None:
-    """Write down the best setting, or the one that is best worth a look."""
+def _take_in(beliefs: Beliefs, which: int, num_tokens: float, ms: float) -> bool:
+    """Move the beliefs by one step; whether it told nothing of its setting's time."""
+    numbers, settings = beliefs.numbers, beliefs.settings
+    settings[STEPS, which] += 1
+    drafts = beliefs.planned[LENGTH, which] > 0
+    again = settings[STEPS, which] == 1 or (drafts and numbers[UNREAD] >= MISSED)
+    numbers[UNREAD] = 0.0 if drafts else numbers[UNREAD] + num_tokens
+    most = CREDIT * _believed_ms(beliefs, 0)
+    numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * ms, most)
+    if again:
+        believed = _believed_ms(beliefs, which)
+        _charge(beliefs, min(ms - believed, believed))
+    else:
+        _follow_time(beliefs, which, log(ms) - beliefs.planned[LOG_MS, which])
+    _follow_chance(beliefs, which, num_tokens)
+    return again
+
+
+@uncounted
+def _choose(beliefs: Beliefs) -> bool:
+    """Write down the best setting, or the one that is best worth a look; whether it is the best."""
     settings, numbers = beliefs.settings, beliefs.numbers
     number = settings.shape[1]
     best = 0
@@ -162,6 +178,7 @@ def _choose(beliefs: Beliefs) -> None:
             chosen, worth, price = other, won, spent
     _charge(beliefs, price)
     numbers[WHICH] = chosen
+    return bool(chosen == best)
 
 
 @uncounted
