@@ -113,7 +113,7 @@ class Decoder:
         served = as_language_model(target)
         proposing = None if draft is None else as_language_model(draft)
         check_models(plan, served, proposing)
-        if follow and len(plan.settings) < 2:
+        if follow and not plan.settings:
             raise PlannerError(
                 "plan: settings: got none to change to, expected a table of them; solve the "
                 "profile again, or decode without follow"

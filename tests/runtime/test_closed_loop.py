@@ -302,6 +302,15 @@ def test_a_plan_is_carried_out_at_another_temperature() -> None:
             Decoder.from_plan(plan(ways()), target, draft, temperature=wrong)
 
 
+def test_where_a_table_holds_no_draft_following_is_decoding_plainly() -> None:
+    """A profile in which drafting pays nowhere leaves one setting: none."""
+    target, draft = table(5, seed=0), table(5, seed=1, order=1)
+    alone = plan(ways()[-1:]).model_copy(update={"drafting": NONE})
+    made = Decoder.from_plan(alone, target, draft, follow=True).generate(PROMPT, max_new_tokens=9)
+    assert made.tokens == Decoder.from_plan(alone, target).generate(PROMPT, max_new_tokens=9).tokens
+    assert made.report.followed.steps == [9]
+
+
 def test_a_plan_without_settings_cannot_follow() -> None:
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
     with pytest.raises(PlannerError, match="settings: got none to change to"):
