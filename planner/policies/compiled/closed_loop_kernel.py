@@ -1,7 +1,7 @@
 """The compiled beliefs and choices of `runtime.closed_loop`, whose docstring says what they are.
 
 All of it is one call: right after a model's pass, with nothing of it left in the caches, some forty
-calls of numpy took a twentieth of a small model's step, and one of this still a fortieth; so short
+calls of numpy took a twentieth of a small model's step, and one of this still a hundredth; so short
 steps of one setting are taken in together.
 """
 
