@@ -58,6 +58,30 @@ def start_errors(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) ->
     return [float(each) for each in np.sqrt(variance).round(5)]
 
 
+def evened(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> list[dict[int, Piece]]:
+    """The starts of chains of `sizes`, whose steps are drawn to a straight line in their length, as
+    far as they lie off it by chance.
+
+    starts  see `time_steps`, by length, `sizes` in all of them
+    """
+    logs = np.array(
+        [
+            [np.log(steps[size]["drafted"] / steps[size]["plain"]).mean(axis=1) for steps in starts]
+            for size in sizes
+        ]
+    )  # [sizes, starts, samplings]
+    levels = np.array(
+        [_without_chance(sizes, logs[:, :, place], degree=1) for place in range(logs.shape[2])]
+    )
+    return [
+        {
+            size: steps[size] | {"drafted": steps[size]["drafted"] * level[:, None]}
+            for size, level in zip(sizes, levels.T, strict=True)
+        }
+        for steps in starts
+    ]
+
+
 def engine_costs(
     facts: EngineFacts,
     context: int,
@@ -154,18 +178,13 @@ def lone_steps(starts: Sequence[Mapping[int, Piece]], usual: float) -> tuple[Cur
     """Steps of chains that are not begun, by the length that they may have, and those of the first
     length as a piece.
 
-    A length's mean over the starts is drawn to the mean of all lengths by the share of its variance
-    that starts of one length have, too: what one start did by chance is no length's doing.
+    All lengths are drawn to their mean, as far as they differ by chance.
     """
     counts = list(starts[0])
     logs = np.array(
         [[np.log(s[n]["drafted"] / s[n]["plain"]).mean() for s in starts] for n in counts]
     )
-    means = logs.mean(axis=1)
-    by_chance = logs.var(axis=1, ddof=1).mean() / len(starts) if len(starts) > 1 else 0.0
-    apart = means.var(ddof=1) if len(counts) > 1 else 0.0
-    kept = max(1 - by_chance / apart, 0.0) if apart > 0 else 0.0
-    level = np.exp((1 - kept) * (means.mean() - means))
+    level = _without_chance(counts, logs, degree=0)
     pieces = [
         {name: np.concatenate([start[n][name] for start in starts]) for name in starts[0][n]}
         for n in counts
@@ -176,6 +195,28 @@ def lone_steps(starts: Sequence[Mapping[int, Piece]], usual: float) -> tuple[Cur
     ]
     paced = [_at_one_pace(piece["plain"], piece["drafted"], usual)[1] for piece in pieces]
     return _curve(counts, paced), pieces[0]
+
+
+def _without_chance(counts: Sequence[int], logs: np.ndarray, degree: int) -> np.ndarray:
+    """Factors of each length's steps, float64 [counts], that take away what is likely chance.
+
+    logs    float64 [counts, starts], of a step over one without a draft
+    degree  of the polynomial in the length, to which a length's mean over the starts is drawn
+
+    It is drawn by the share of the variance around that polynomial which starts of one length have,
+    too: what one start did by chance is no length's doing.  Otherwise the fastest of several would
+    be so partly by luck, and promise too much.
+    """
+    means = logs.mean(axis=1)
+    degree = min(degree, len(counts) - 1)
+    off = np.polyval(np.polyfit(counts, means, degree), counts) - means
+    num_starts, free = logs.shape[1], len(counts) - 1 - degree
+    if num_starts < 2 or free < 1:
+        return np.ones(len(counts))
+    apart = float(off @ off) / free
+    by_chance = float(logs.var(axis=1, ddof=1).mean()) / num_starts
+    share = by_chance / apart if apart > by_chance else 1.0
+    return np.asarray(np.exp(share * off))
 
 
 def _at_one_pace(

@@ -30,7 +30,7 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
 
-from .engine_costs import engine_costs, start_errors, two_clocks
+from .engine_costs import engine_costs, evened, start_errors, two_clocks
 from .program import Program, Running, check_batches
 from .timing import Turns, joined, lengths, time_passes, time_steps
 
@@ -155,7 +155,7 @@ def _chain_costs(
     progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
     starts = [steps, *(timed(name, near, start) for name, start in again.items())]
     errors = start_errors(starts, near)
-    steps |= joined(starts, near)
+    steps |= joined(starts if engine.has_benchmark else evened(starts, near), near)
     found = [
         each.model_copy(update={"batch_size": requests, "start_error": error})
         for each, error in zip(costs(steps), errors, strict=True)

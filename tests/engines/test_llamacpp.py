@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engines import Files, LlamaServer, timing
-from engines.engine_costs import engine_costs, lone_steps, start_errors
+from engines.engine_costs import engine_costs
 from engines.process import served
 from engines.timing import Turns, lengths, time_passes, time_steps
 from planner.documents.document import PlannerError
@@ -210,52 +210,3 @@ def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) 
     quartiles = np.array(found.verify.low_ms)
     told = np.mean(quartiles[1:] / quartiles[0] / np.array(list(ratios.values())))
     assert told == pytest.approx(1.0, abs=0.03)
-
-
-@pytest.mark.parametrize(("limits", "by_start"), [(0.06, 0.0), (0.0, 0.06)])
-def test_what_a_start_did_by_chance_is_no_limits_doing(limits: float, by_start: float) -> None:
-    """Steps that differ by the most tokens of a chain, and steps that differ by the start alone."""
-    rng = np.random.default_rng(1)
-    counts = range(1, 17)
-    own = dict(zip(counts, np.exp(limits * rng.normal(size=16)), strict=True))
-    starts = [
-        {
-            n: {
-                "plain": np.full(12, 3.0),
-                "drafted": np.full(12, 3.4 * own[n] * np.exp(by_start * rng.normal())),
-                "length": np.zeros(12),
-            }
-            for n in counts
-        }
-        for _ in range(3)
-    ]
-    found = np.log(lone_steps(starts, 3.0)[0].low_ms)
-    expected = np.log([3.4 * own[n] for n in counts])
-    raw = np.log([np.mean([start[n]["drafted"][0] for start in starts]) for n in counts])
-    if limits:
-        assert found == pytest.approx(expected, abs=1e-4)
-    else:
-        assert found.std() < 0.6 * raw.std()
-
-
-def test_starts_that_differ_widen_the_interval() -> None:
-    """Five starts, each by so much faster or slower than another as long as it runs."""
-    rng = np.random.default_rng(0)
-
-    def started(spread: float) -> list[dict[int, dict[str, np.ndarray]]]:
-        return [
-            {
-                size: {
-                    "plain": np.full((1, 12), 6.0),
-                    "drafted": 9.0
-                    * np.exp(spread * rng.normal() + 0.08 * rng.normal(size=(1, 12))),
-                }
-                for size in range(1, 40)
-            }
-            for _ in range(5)
-        ]
-
-    (none,) = start_errors(started(0.0), range(1, 40))
-    (some,) = start_errors(started(0.05), range(1, 40))
-    assert none < 0.015
-    assert some == pytest.approx(0.05 * np.sqrt(1 + 1 / 5), rel=0.15)
