@@ -45,10 +45,7 @@ def start_errors(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) ->
 
     starts  see `time_steps`, by length, of the same prompts' kind, `sizes` in all of them
     """
-    ratios = [
-        [np.log(steps[size]["drafted"] / steps[size]["plain"]) for steps in starts]
-        for size in sizes
-    ]
+    ratios = _log_ratios(starts, sizes)
     means = np.array([[each.mean(axis=1) for each in row] for row in ratios])
     within = np.array(
         [[each.var(axis=1) / max(each.shape[1] - 1, 1) for each in row] for row in ratios]
@@ -58,25 +55,29 @@ def start_errors(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) ->
     return [float(each) for each in np.sqrt(variance).round(5)]
 
 
+def _log_ratios(
+    starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]
+) -> list[list[np.ndarray]]:
+    """Logarithms of the steps over those without a draft, for each size those of every start."""
+    return [
+        [np.log(steps[size]["drafted"] / steps[size]["plain"]) for steps in starts]
+        for size in sizes
+    ]
+
+
 def evened(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> list[dict[int, Piece]]:
     """The starts of chains of `sizes`, whose steps are drawn to a straight line in their length, as
     far as they lie off it by chance.
 
     starts  see `time_steps`, by length, `sizes` in all of them
     """
-    logs = np.array(
-        [
-            [np.log(steps[size]["drafted"] / steps[size]["plain"]).mean(axis=1) for steps in starts]
-            for size in sizes
-        ]
-    )  # [sizes, starts, samplings]
-    levels = np.array(
-        [_without_chance(sizes, logs[:, :, place], degree=1) for place in range(logs.shape[2])]
-    )
+    ratios = _log_ratios(starts, sizes)
+    logs = np.array([[each.mean(axis=1) for each in row] for row in ratios])
+    levels = [_without_chance(sizes, each, degree=1) for each in np.moveaxis(logs, 2, 0)]
     return [
         {
             size: steps[size] | {"drafted": steps[size]["drafted"] * level[:, None]}
-            for size, level in zip(sizes, levels.T, strict=True)
+            for size, level in zip(sizes, np.transpose(levels), strict=True)
         }
         for steps in starts
     ]
@@ -181,9 +182,7 @@ def lone_steps(starts: Sequence[Mapping[int, Piece]], usual: float) -> tuple[Cur
     All lengths are drawn to their mean, as far as they differ by chance.
     """
     counts = list(starts[0])
-    logs = np.array(
-        [[np.log(s[n]["drafted"] / s[n]["plain"]).mean() for s in starts] for n in counts]
-    )
+    logs = np.array([[each.mean() for each in row] for row in _log_ratios(starts, counts)])
     level = _without_chance(counts, logs, degree=0)
     pieces = [
         {name: np.concatenate([start[n][name] for start in starts]) for name in starts[0][n]}
