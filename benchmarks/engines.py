@@ -27,6 +27,7 @@ from planner import Profile
 from planner.cli.models import load_named
 from planner.documents.estimate import Estimate
 from planner.documents.sampling import Sampling
+from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
 from planner.plans.check import Check, EngineRun
 from planner.plans.plan import Plan
@@ -79,6 +80,8 @@ class EngineRow:
     """The type of the target's."""
     num_tokens: int = 128
     """Length of every continuation."""
+    plain_ms: list[float] | None = None
+    """Milliseconds of a plain step: in the profile, and in the check; None: not written down."""
 
     @property
     def target(self) -> str:
@@ -154,16 +157,17 @@ def target_words(shape: str, weights: str) -> str:
     return shape if weights == "float32" else f"{shape}, {weights}"
 
 
-def row_of(found: Check, among: Check, shape: str, weights: str) -> EngineRow:
+def row_of(profile: Profile, found: Check, among: Check, shape: str, weights: str) -> EngineRow:
     """The row of a plan that was checked beside the best of a grid, and before among all of it."""
     run, promise, best = found.planned, found.plan.predicted, others_best(found)
+    sampling = found.plan.sampling
     assert promise is not None
     known = run.cpu_ms_per_token and found.plain.cpu_ms_per_token
     return EngineRow(
         engine=found.engine.name,
         version=found.engine.version,
         shape=shape,
-        temperature=found.plan.sampling.temperature,
+        temperature=sampling.temperature,
         setting=run.setting,
         predicted_tokens=_three(promise.tokens_per_step),
         measured_tokens=_three(run.tokens_per_step),
@@ -179,6 +183,7 @@ def row_of(found: Check, among: Check, shape: str, weights: str) -> EngineRow:
         best_speedup=best.speedup.value,
         weights=weights,
         num_tokens=found.num_tokens,
+        plain_ms=[step_costs(profile, sampling=sampling).autoregressive_ms, found.plain.step_ms],
     )
 
 
@@ -242,7 +247,7 @@ def main() -> None:
                 plan = solve(profile, temperature=sampling.temperature)
                 stem = place.with_name(f"{place.stem}-{sampling.temperature:g}")
                 checks = contest(engine, plan, GRID[name], stem, arguments)
-                rows.append(row_of(*checks, shape, arguments.weights))
+                rows.append(row_of(profile, *checks, shape, arguments.weights))
                 publish(rows, table(rows), "engines", arguments.output, arguments.page)
                 print(table(rows[-1:]), flush=True)
 
