@@ -71,6 +71,8 @@ CONDITIONS = {
     "T = 1": Condition(temperature=1.0),
     "prompts of 256 tokens": Condition(joined=4),
 }
+NUM_EVALUATION = 256
+"""Evaluation prompts that there are."""
 PROSE = Path(__file__).parent.parent / "LICENSE"
 
 
@@ -120,8 +122,9 @@ def prose(tokenizer: Path, count: int, length: int) -> list[list[int]]:
 
 
 def prompts_for(condition: Condition, count: int) -> list[list[int]]:
-    """So many evaluation prompts, or prose."""
+    """So many evaluation prompts, or prose; fewer where there are no more to be joined."""
     joined = condition.joined
+    count = min(count, NUM_EVALUATION // joined)
     prompts = load_prompts("evaluation", count * joined)
     if condition.prose:
         return prose(pair_paths()[0] / "tokenizer.json", count, len(prompts[0]))

@@ -66,21 +66,42 @@ def _log_ratios(
 
 
 def evened(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> list[dict[int, Piece]]:
-    """The starts of chains of `sizes`, whose steps are drawn to a straight line in their length, as
-    far as they lie off it by chance.
+    """The starts of chains of `sizes`, as if plain decoding had been equally fast in all of them;
+    their steps are drawn to a straight line in their length, as far as they lie off it by chance.
 
     starts  see `time_steps`, by length, `sizes` in all of them
     """
     ratios = _log_ratios(starts, sizes)
     logs = np.array([[each.mean(axis=1) for each in row] for row in ratios])
-    levels = [_without_chance(sizes, each, degree=1) for each in np.moveaxis(logs, 2, 0)]
+    plain = np.log([[steps[size]["plain"].mean(axis=1) for steps in starts] for size in sizes])
+    factors = []  # [samplings, sizes, starts]
+    for alone, drafted in zip(np.moveaxis(plain, 2, 0), np.moveaxis(logs, 2, 0), strict=True):
+        more = _at_one_speed(alone, drafted)
+        level = _without_chance(sizes, drafted + more, degree=1)
+        factors.append(np.exp(more) * level[:, None])
     return [
         {
-            size: steps[size] | {"drafted": steps[size]["drafted"] * level[:, None]}
-            for size, level in zip(sizes, np.transpose(levels), strict=True)
+            size: steps[size] | {"drafted": steps[size]["drafted"] * factor[:, None]}
+            for size, factor in zip(sizes, of_start, strict=True)
         }
-        for steps in starts
+        for steps, of_start in zip(starts, np.transpose(factors, (2, 1, 0)), strict=True)
     ]
+
+
+def _at_one_speed(plain: np.ndarray, drafted: np.ndarray) -> np.ndarray:
+    """What is to be added to `drafted` so that it is as if plain decoding had been equally fast.
+
+    plain    logarithms of a step without a draft, float64 [sizes, starts]
+    drafted  of a step with one over that
+
+    Plain decoding reads all weights for one token: whoever else uses the memory slows that more
+    than a pass over several, and a chain takes fewer plain steps.  How many fewer, is seen between
+    starts of one length: from none, where both slow down alike, to all that plain decoding lost.
+    """
+    apart, behind = (each - each.mean(axis=1, keepdims=True) for each in (plain, drafted))
+    moved = float((apart * apart).sum())
+    slope = min(0.0, max(-1.0, float((apart * behind).sum()) / moved)) if moved else 0.0
+    return np.asarray(slope * (np.median(plain) - plain))
 
 
 def engine_costs(

@@ -74,6 +74,31 @@ def test_what_a_start_did_by_chance_makes_no_length_the_fastest() -> None:
     assert np.mean(found, axis=1) == pytest.approx(np.mean(raw, axis=1), abs=1e-12)
 
 
+def test_how_busy_the_memory_was_makes_no_length_the_fastest() -> None:
+    """Starts in which plain decoding was slowed down, and a chain's steps two thirds as much."""
+    rng, ratios = np.random.default_rng(3), {2: 1.33, 3: 1.45, 4: 1.56, 5: 1.67}
+    starts: list[dict[int, Piece]] = []
+    for _ in range(5):
+        start = {}
+        for size, ratio in ratios.items():
+            busy, noise = rng.uniform(0, 0.5), 0.01 * rng.normal(size=(2, 1, 12))
+            start[size] = {
+                "plain": 3.0 * np.exp(busy + noise[0]),
+                "drafted": 3.0 * ratio * np.exp(0.67 * busy + noise[1]),
+            }
+        starts.append(start)
+
+    def scatter(starts: list[dict[int, Piece]]) -> float:
+        logs = [
+            [np.log((start[n]["drafted"] / start[n]["plain"]).mean() / true) for start in starts]
+            for n, true in ratios.items()
+        ]
+        return float(np.std(np.mean(logs, axis=1)))
+
+    assert scatter(starts) > 0.015
+    assert scatter(evened(starts, list(ratios))) < 0.005
+
+
 def test_a_staircase_that_every_start_shows_stays() -> None:
     ratios = {13: 2.3, 14: 2.34, 15: 2.35, 16: 2.9, 17: 2.95}
     starts = drawn_starts(ratios, 0.01, 0)

@@ -100,11 +100,13 @@ class TwinLoop:
         which = self._which
         self.steps[which] += 1
         drafts, missed = self._settings[which].speculates, self._missed
-        self._again = self.steps[which] == 1 or (drafts and missed >= MISSED)
+        reads = drafts and missed >= MISSED
+        self._again = self.steps[which] == 1 or reads
         self._missed = 0 if drafts else missed + num_tokens
         self._credit = min(self._credit + BUDGET * ms, CREDIT * self._believed_ms(0))
         if self._again:
-            beyond = min(ms / (believed := self._believed_ms(which)) - 1, 1) * believed
+            most = CREDIT if reads else 1
+            beyond = min(ms / (believed := self._believed_ms(which)) - 1, most) * believed
             self._credit -= beyond
             self.looked_ms += beyond
         else:

@@ -13,7 +13,7 @@ from planner import Plan, PlannerError, Report
 from planner.plans.settings import PlanSetting
 from planner.policies import ConfidentDrafting, TreeDrafting
 from planner.policies.chain_policy import MOST_CHANCE, emitted
-from planner.policies.compiled.closed_loop_kernel import BLOCK, BUDGET
+from planner.policies.compiled.closed_loop_kernel import BLOCK, BUDGET, MISSED
 from planner.show.document_text import render
 from planner.show.figures import FIGURES
 from runtime import VERIFIERS, Decoder, Session
@@ -178,6 +178,25 @@ def test_looking_takes_its_share_at_most() -> None:
     )
     assert excess < 3 * BUDGET * 20_000 * 11.2
     assert 0 < loop.looked_ms < 3 * BUDGET * 20_000 * 11.2
+
+
+def test_what_the_draft_has_to_read_first_is_part_of_looking() -> None:
+    """A tiny target's draft reads what was decoded without it for longer than a step takes."""
+    settings, num_tokens = [chain(2, 2.0, 18.0), chain(0, 1.0, 8.0)], 40_000
+    rng, loop = np.random.default_rng(0), ClosedLoop(settings)
+    unread = written = 0
+    beyond = 0.0
+    while written < num_tokens:
+        which = loop.choose()
+        ms = settings[which].step_ms * np.exp(0.08 * rng.normal())
+        if which == 0 and unread >= MISSED:
+            beyond += 2.5 * ms
+            ms *= 3.5
+        num = 1 + rng.binomial(settings[which].chain[1], 0.5)
+        loop.note(num, ms)
+        unread = 0 if which == 0 else unread + num
+        written += num
+    assert 0 < beyond < 1.1 * BUDGET * num_tokens * 8.0
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

@@ -143,13 +143,14 @@ def _take_in(beliefs: Beliefs, which: int, num_tokens: float, ms: float) -> bool
     numbers, settings = beliefs.numbers, beliefs.settings
     settings[STEPS, which] += 1
     drafts = beliefs.planned[LENGTH, which] > 0
-    again = settings[STEPS, which] == 1 or (drafts and numbers[UNREAD] >= MISSED)
+    reads = drafts and numbers[UNREAD] >= MISSED
+    again = settings[STEPS, which] == 1 or reads
     numbers[UNREAD] = 0.0 if drafts else numbers[UNREAD] + num_tokens
     most = CREDIT * _believed_ms(beliefs, 0)
     numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * ms, most)
     if again:
         believed = _believed_ms(beliefs, which)
-        _charge(beliefs, min(ms - believed, believed))
+        _charge(beliefs, min(ms - believed, (CREDIT if reads else 1.0) * believed))
     else:
         _follow_time(beliefs, which, log(ms) - beliefs.planned[LOG_MS, which])
     _follow_chance(beliefs, which, num_tokens)
