@@ -89,7 +89,7 @@ def evened(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> list[
 
 
 def _at_one_speed(plain: np.ndarray, drafted: np.ndarray) -> np.ndarray:
-    """What is to be added to `drafted` so that it is as if plain decoding had been equally fast.
+    """The change of `drafted` that makes it as if plain decoding had been equally fast.
 
     plain    logarithms of a step without a draft, float64 [sizes, starts]
     drafted  of a step with one over that
