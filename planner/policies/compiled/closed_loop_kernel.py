@@ -36,7 +36,7 @@ OUTLIER, MOVED = 3.0, 3
 in a row, to the same side, that something has moved."""
 HORIZON, LOOKS, BUDGET, CREDIT = 100.0, 2, 0.005, 3.0
 """Steps that knowledge is of use for; how many make a look's worth; the share of time spent on
-looking; what may be spent at once, in steps."""
+looking; what may be spent at once, and what a draft's reading may count for, in steps."""
 CHANCES, CHANCES_DRIFT, CHANCE_KEPT = (0.12, 0.06), 0.02, 1 - 1 / 1000
 """Standard deviations of log c and of each log w_s at first, the latter's also in the long run; of
 the change of log c in a step; the share of every log w_s that a step leaves."""
