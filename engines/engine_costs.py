@@ -3,12 +3,13 @@
 Steps with a draft are known as multiples of those without.  Where the engine has a benchmark of its
 own, that says how the time is made up: `verify` is the target's pass over k + 1 tokens, `draft` one
 of the draft over one token, `overhead` all the rest.  Where chains can end early, what the engine
-is told that they may have is looked at, too: it may change what all steps take.
+is told that they may have is looked at, too: it may change what all steps take (`Early`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,16 @@ from profiler.journal import Piece
 LEAST_MS = 1e-4
 LEAST_SHARE, MOST_SHARE = 0.7, 1.1
 """Share of a step without a draft that its pass takes; the rest is sampling and the answer."""
+
+
+class Early(NamedTuple):
+    """Chains that end early, by the most tokens that they may have, for each of several starts;
+    nothing where chains do not, or where no benchmark times passes."""
+
+    unbegun: Sequence[Mapping[int, Piece]] = ()
+    """Those that are not begun (`time_steps`)."""
+    ended: Sequence[Mapping[int, Piece]] = ()
+    """Others (`time_ended`)."""
 
 
 def two_clocks(passes: Piece, steps: Mapping[int, Piece]) -> str:
@@ -111,15 +122,14 @@ def engine_costs(
     passes: Piece,
     steps: Mapping[int, Piece],
     *,
-    unbegun: Sequence[Mapping[int, Piece]],
+    early: Early,
 ) -> list[Costs]:
     """The profile's entries, one for each sampling.
 
     context  tokens in the cache, on average
     passes   see `time_passes`
     steps    see `time_steps`, by length
-    unbegun  likewise, of chains that are not begun, by the length that they may have, for each of
-             several starts; empty where chains do not end early or there are no passes
+    early    chains that end before they have that length
     """
 
     def of(place: int, pieces: Mapping[int, Piece]) -> dict[int, Piece]:
@@ -129,7 +139,14 @@ def engine_costs(
         }
 
     return [
-        _costs(facts, context, sampling, passes, of(place, steps), [of(place, s) for s in unbegun])
+        _costs(
+            facts,
+            context,
+            sampling,
+            passes,
+            of(place, steps),
+            early._replace(unbegun=[of(place, start) for start in early.unbegun]),
+        )
         for place, sampling in enumerate(samplings)
     ]
 
@@ -140,17 +157,13 @@ def _costs(
     sampling: Sampling,
     passes: Piece,
     steps: Mapping[int, Piece],
-    unbegun: Sequence[Mapping[int, Piece]],
+    early: Early,
 ) -> Costs:
     usual = float(np.median(np.concatenate([piece["plain"] for piece in steps.values()])))
     lone = None
-    if unbegun:
-        lone, first = lone_steps(unbegun, usual)
-        paces = dict(zip(lone.counts, np.array(lone.low_ms) / lone.low_ms[0], strict=True))
-        steps = {0: first} | {
-            length: piece | {"drafted": piece["drafted"] / paces[length]}
-            for length, piece in steps.items()
-        }
+    if early.unbegun:
+        lone, first = lone_steps(early.unbegun, usual)
+        steps = {0: first, **steps}
     sizes = [length + 1 for length in steps]
     paced = [_at_one_pace(piece["plain"], piece["drafted"], usual) for piece in steps.values()]
     alone = np.concatenate([each for each, _ in paced])
@@ -191,6 +204,7 @@ def _costs(
         overhead=dict.fromkeys((facts.verifier, GREEDY_VERIFIER), overhead),
         chains=GrowingTimes(draft_root=draft, draft=draft, overhead=overhead),
         unbegun=lone,
+        ended=ended_steps(early.ended, usual) if early.ended else {},
         target_step=_curve([1], [alone]),
         draft_step=draft,
     )
@@ -215,6 +229,34 @@ def lone_steps(starts: Sequence[Mapping[int, Piece]], usual: float) -> tuple[Cur
     ]
     paced = [_at_one_pace(piece["plain"], piece["drafted"], usual)[1] for piece in pieces]
     return _curve(counts, paced), pieces[0]
+
+
+def ended_steps(starts: Sequence[Mapping[int, Piece]], usual: float) -> dict[int, Curve]:
+    """Steps of chains that end early, and of one that does not, by number of nodes, for each of the
+    most tokens that they may have.
+
+    Those of one length are drawn to their mean, as far as they differ by chance.
+    """
+    limits = list(starts[0])
+    paced: dict[int, list[np.ndarray]] = {most: [] for most in limits}
+    for place in range(len(limits)):
+        allowed = limits[place:]
+        alone = [[start[most]["plain"] for start in starts] for most in allowed]
+        taken = [[start[most]["drafted"][place] for start in starts] for most in allowed]
+        logs = np.array(
+            [
+                [np.log(step / plain).mean() for step, plain in zip(*both, strict=True)]
+                for both in zip(taken, alone, strict=True)
+            ]
+        )
+        level = _without_chance(allowed, logs, degree=0)
+        for most, plain, steps, factor in zip(allowed, alone, taken, level, strict=True):
+            both = np.concatenate(plain), factor * np.concatenate(steps)
+            paced[most].append(_at_one_pace(*both, usual)[1])
+    return {
+        most: _curve([length + 1 for length in limits if length <= most], rows)
+        for most, rows in paced.items()
+    }
 
 
 def _without_chance(counts: Sequence[int], logs: np.ndarray, degree: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -66,8 +66,16 @@ class LlamaServer(ToldByName):
         flags = flags_of(drafting)
         return {"n-max": flags["spec-draft-n-max"], "p-min": flags["spec-draft-p-min"]}
 
+    def running(
+        self, drafting: Drafting | None, requests: int = 1
+    ) -> AbstractContextManager[_Server]:
+        return self._running(drafting, requests)
+
+    def accepting(self, drafting: Drafting, requests: int = 1) -> AbstractContextManager[_Server]:
+        return self._running(drafting, requests, "--spec-synth-len", str(drafting.most_nodes))
+
     @contextmanager
-    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[_Server]:
+    def _running(self, drafting: Drafting | None, requests: int, *more: str) -> Iterator[_Server]:
         address = f"http://127.0.0.1:{free_port()}"
         command = [self._program("llama-server"), "-m", self.files.target]
         command += ["--host", "127.0.0.1", "--port", address.rsplit(":", 1)[1]]
@@ -77,7 +85,7 @@ class LlamaServer(ToldByName):
             flags = {"spec-draft-model": self.files.draft, **flags_of(drafting)}
             command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
             command += self._threads("-td", "-tbd")
-        with served([*command, *self.files.options], lambda: is_healthy(address)) as process:
+        with served([*command, *more, *self.files.options], lambda: is_healthy(address)) as process:
             yield _Server(address, process)
 
     def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes:

@@ -30,15 +30,15 @@ from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
 from runtime.written import Written, logits_behind
 
-from .engine_costs import engine_costs, evened, start_errors, two_clocks
+from .engine_costs import Early, engine_costs, evened, start_errors, two_clocks
 from .program import Program, Running, check_batches
-from .timing import Turns, joined, lengths, time_passes, time_steps
+from .timing import Turns, joined, lengths, time_ended, time_passes, time_steps
 
 NUM_TIMED, TIMED_TOKENS = 12, 64
 """Prompts that the engine decodes for its times, at most, and the length of their continuations."""
 PASS_REPEATS = 30
-NUM_UNBEGUN = 3
-"""Starts of chains that are not begun: one start is in a quick or a slow state by chance."""
+NUM_ENDED = 3
+"""Starts of chains that end early: one start is in a quick or a slow state by chance."""
 NEAR = 0.1
 """The share by which a chain may seem slower than the fastest, and is timed closer all the same."""
 NUM_COMPARED, COMPARED_TOKENS, LEAST_SAME = 4, 16, 0.5
@@ -137,23 +137,27 @@ def _chain_costs(
     suffix, sizes = _suffix(requests), _sizes(engine, requests)
     passes = progress.timed(f"passes{suffix}", partial(time_passes, engine, turns, PASS_REPEATS))
 
-    def timed(name: str, sizes: Sequence[int], start: int, **how: bool) -> dict[int, Piece]:
+    def timed(
+        name: str, sizes: Sequence[int], start: int, time: Callable[..., Piece]
+    ) -> dict[int, Piece]:
         places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
         prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
-        some = replace(turns, prompts=prompts)
-        each = partial(time_steps, engine, turns=some, samplings=samplings, **how)
+        each = partial(time, engine, turns=replace(turns, prompts=prompts))
         return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
-    unbegun = [
-        timed(f"unbegun-{start}", sizes, start, begun=False)
-        for start in range(_unbegun_starts(engine))
-    ]
-    costs = partial(engine_costs, engine.facts, turns.context, samplings, passes, unbegun=unbegun)
-    steps = timed("steps", sizes, 0)
+    full = partial(time_steps, samplings=samplings)
+    early = Early(
+        *(
+            [timed(f"{name}-{start}", sizes, start, time) for start in range(_ended_starts(engine))]
+            for name, time in (("unbegun", partial(full, begun=False)), ("ended", time_ended))
+        )
+    )
+    costs = partial(engine_costs, engine.facts, turns.context, samplings, passes, early=early)
+    steps = timed("steps", sizes, 0, full)
     near = sizes if engine.has_benchmark else promising(profile_of(costs(steps)), sizes)
     again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
     progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
-    starts = [steps, *(timed(name, near, start) for name, start in again.items())]
+    starts = [steps, *(timed(name, near, start, full) for name, start in again.items())]
     errors = start_errors(starts, near)
     steps |= joined(starts if engine.has_benchmark else evened(starts, near), near)
     found = [
@@ -249,9 +253,9 @@ def _sizes(engine: Program, requests: int) -> list[int]:
     return lengths(engine.facts, every=requests == 1 and not engine.has_benchmark)
 
 
-def _unbegun_starts(engine: Program) -> int:
-    """Starts in which chains are timed that are not begun: none where no chain ends by itself."""
-    return NUM_UNBEGUN if engine.has_benchmark and "confident" in engine.facts.solvers else 0
+def _ended_starts(engine: Program) -> int:
+    """Starts in which chains are timed that end early: none where no chain ends by itself."""
+    return NUM_ENDED if engine.has_benchmark and "confident" in engine.facts.solvers else 0
 
 
 def _work(settings: Settings, engine: Program) -> dict[str, int]:
@@ -261,8 +265,9 @@ def _work(settings: Settings, engine: Program) -> dict[str, int]:
         suffix, sizes = _suffix(requests), _sizes(engine, requests)
         work |= {f"passes{suffix}": 10 * requests}
         work |= {f"steps-{n}{suffix}": 5 * requests for n in sizes}
-        for start in range(_unbegun_starts(engine)):
-            work |= {f"unbegun-{start}-{n}{suffix}": 2 * requests for n in sizes}
+        for start in range(_ended_starts(engine)):
+            for name in ("unbegun", "ended"):
+                work |= {f"{name}-{start}-{n}{suffix}": 2 * requests for n in sizes}
     for sampling in settings.samplings:
         work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}
     return work

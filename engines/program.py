@@ -118,6 +118,10 @@ class Program(Protocol):
         Raises PlannerError with its own last words where it does not start.
         """
 
+    def accepting(self, drafting: Drafting, requests: int = 1) -> AbstractContextManager[Running]:
+        """Likewise, accepting all that is drafted, whatever it is: asked only where it
+        `has_benchmark`."""
+
     def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
         """Times of passes behind `context` tokens; None where it has no benchmark."""
 
@@ -135,6 +139,10 @@ class ToldByName(ABC):
     default: ClassVar[Drafting]
     batches: ClassVar[bool] = False
     has_benchmark: ClassVar[bool] = False
+
+    def accepting(self, drafting: Drafting, requests: int = 1) -> AbstractContextManager[Running]:
+        """See `Program.accepting`."""
+        raise NotImplementedError(f"{type(self).__name__} accepts what its target does")
 
     @abstractmethod
     def told(self, drafting: Drafting) -> Mapping[str, object]:

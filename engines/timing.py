@@ -14,6 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
+from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.policies import ConfidentDrafting
@@ -27,9 +28,11 @@ NEVER = 0.99
 """A confidence that a draft has hardly ever."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
+READ, PLAIN_STEPS = 8, 8
+"""Tokens of a prompt that are read before a single step, and steps without a draft beside it."""
 SECONDS, LEAST = (10.0, 30.0), (1, 3)
-"""How long prompts are decoded for a chain's times, and how many at least: of chains that are not
-begun, which are timed in several starts, and of others.  A large target would take hours."""
+"""How long prompts are decoded for a chain's times, and how many at least: of chains that end
+early, which are timed in several starts, and of others.  A large target would take hours."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,51 @@ def time_steps(
             ran = [each["drafted"][0] for each in found]
             columns["length"].append([each.num_drafted / each.num_steps or most for each in ran])
     return {name: np.array(each).T for name, each in columns.items()}
+
+
+def time_ended(engine: Program, most: int, *, turns: Turns) -> Piece:
+    """Single steps of chains that may have `most` tokens and have fewer, and of one that has them:
+    milliseconds "drafted", float64 [chains, prompts], by length (`lengths`), and of steps without
+    a draft in turns with them ("plain", float64 [prompts]).
+
+    A chain ends early, as the text does: of k + 2 tokens, one comes with the prompt, and a step
+    that drafts k, all of which are accepted, writes the others.  Only some last tokens of the
+    prompts are read, since their reading is not timed.
+
+    Raises PlannerError where it takes several steps.
+    """
+    some = [each for each in lengths(engine.facts) if each <= most]
+    drafting = ConfidentDrafting(max_depth=most, confidence=0.0)
+    short = replace(
+        turns,
+        prompts=[prompt[-READ:] for prompt in turns.prompts],
+        sampling=Sampling(temperature=0.0),
+        num_tokens=PLAIN_STEPS + 1,
+    )
+    rows: list[list[float]] = []
+    with (
+        engine.running(None, turns.requests) as plain,
+        engine.accepting(drafting, turns.requests) as running,
+    ):
+        short.warm({"plain": plain, "drafted": running})
+        end = perf_counter() + SECONDS[False]
+        for number in range(len(short.prompts)):
+            if number >= LEAST[False] and perf_counter() > end:
+                break
+            (alone,) = short.decoded({"": plain}, [number])[""]
+            row = [alone.ms / alone.num_steps]
+            for length in some:
+                one = replace(short, num_tokens=length + 2)
+                (found,) = one.decoded({"": running}, [number])[""]
+                if found.num_steps != turns.requests:
+                    raise PlannerError(
+                        f"engine: got {found.num_steps} steps for {length} drafted tokens that are "
+                        "all accepted, expected one; its synthetic acceptance is another"
+                    )
+                row.append(found.ms / found.num_steps)
+            rows.append(row)
+    columns = np.array(rows).T
+    return {"plain": columns[0], "drafted": columns[1:]}
 
 
 def joined(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> dict[int, Piece]:

@@ -103,8 +103,13 @@ class Costs(Part):
     unbegun: Curve | None = Field(
         default=None,
         description="by the most tokens that a chain may have: a step whose chain ends before it "
-        "begins; where these differ, all steps are taken to, alike, and the other times are those "
-        "of the first",
+        "begins; the other times are those of the first",
+    )
+    ended: dict[Count, Curve] = Field(
+        default_factory=dict,
+        exclude_if=lambda ended: not ended,
+        description="by the most tokens that a chain may have: a step whose chain ends early, by "
+        "num_nodes, and behind them one whose chain does not",
     )
     target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
     draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
@@ -114,6 +119,12 @@ class Costs(Part):
         unbegun = () if self.unbegun is None else ("unbegun",)
         named = ("verify", "draft_root", "draft", "target_step", "draft_step", *unbegun)
         _check_passes(self, named)
+        if set(self.ended) != set(self.unbegun.counts if self.unbegun else ()):
+            raise ValueError("unbegun and ended of the same limits; profile again")
+        if any(
+            (curve.counts[0], curve.counts[-1]) != (2, n + 1) for n, curve in self.ended.items()
+        ):
+            raise ValueError("ended from 2 nodes to one more than the limit")
         return self
 
 

@@ -34,15 +34,12 @@ from ..documents.estimate import Estimate
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..documents.surroundings import share_of_others
-from ..documents.times import Costs, Curve, GrowingTimes
+from ..documents.times import Costs, GrowingTimes
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
+from .chain_limits import limit_of, limits_of
 from .intervals import inverse, product
-from .time_table import Time, TimeTable
-
-_ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
-"""sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
-
+from .time_table import Time, TimeTable, between, table_of
 
 SITTING_ERROR = 0.03
 """Relative standard error of steps with a draft against those without, from one sitting to the
@@ -77,9 +74,9 @@ class StepCosts:
     """The time that a later draft pass takes besides its rows' own share, where several requests
     decode together: a request that still drafts when the others have ended keeps them waiting so
     long.  None for one request, and where one was not timed."""
-    unbegun: TimeTable | None = None
-    """A step whose chain ends before it begins, by the most tokens that a chain may have; None
-    where that was not timed."""
+    limits: Mapping[int, TimeTable] = field(default_factory=dict)
+    """What a step takes besides, by the most tokens that its chain may have, and then by its nodes;
+    empty where that was not timed."""
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""
@@ -123,22 +120,14 @@ class StepCosts:
             return self.growing(head.sha256)
         return self.growing(CHAINS if drafting.grows_chains else TREES)
 
-    def pace(self, drafting: Drafting) -> float:
-        """How many times as long its steps take as the tables say (`pace_of_chains`)."""
-        return self.pace_of_chains(drafting.most_nodes - 1)
+    def limit(self, drafting: Drafting) -> TimeTable | None:
+        """The milliseconds that its steps take besides what the tables say, by nodes; None: none.
 
-    def pace_of_chains(self, most: int) -> float:
-        """How many times as long steps take as the tables say, where a chain may have so many
-        tokens.
-
-        What an engine is told that a chain may have can change what all its steps take, even those
-        that draft nothing (llama.cpp's do, by some percent).
+        Only chains that end early take anything besides (`chain_limits`).
         """
-        if self.unbegun is None or most < 1:
-            return 1.0
-        known = self.unbegun.ms
-        place = min(max(most - self.unbegun.first, 0), len(known) - 1)
-        return float(known[place] / known[0])
+        if isinstance(drafting, TreeDrafting):
+            return None
+        return limit_of(self.limits, drafting.most_nodes - 1)
 
     def sizes_ms(self, num_nodes: int) -> np.ndarray:
         """float64 [num_nodes]: verification and overhead, by number of nodes from 1; sizes below
@@ -180,7 +169,7 @@ class StepCosts:
         verify, overhead = self.verify(tree.num_nodes), self.overhead(tree.num_nodes)
         ms, errors = self.draft.at(tree.widths[1:])
         draft = Time(self.draft_root.ms + ms.sum(), self.draft_root.error_ms + errors.sum())
-        parts = np.array([verify, draft, overhead]) * self.pace_of_chains(tree.num_nodes - 1)
+        parts = np.array([verify, draft, overhead])
         return self.drafted(float(parts[:, 0].sum()), parts[:, 1])
 
     def drafted(self, ms: float, errors: np.ndarray) -> Time:
@@ -217,7 +206,7 @@ def step_costs(
     first, second, weight = _around(entries, context)
     one, two = (_tables(entry, verifier) for entry in (first, second))
     verify, root, draft, overhead, step = (
-        _between(a, b, weight) for a, b in zip(one, two, strict=True)
+        between(a, b, weight) for a, b in zip(one, two, strict=True)
     )
     threads = (profile.engine and profile.engine.threads) or profile.machine.num_threads
     made = StepCosts(
@@ -234,19 +223,19 @@ def step_costs(
             share_of_others(profile.surroundings, threads),
         ),
     )
-    if first.unbegun is not None and second.unbegun is not None:
-        below, above = (_table(each, "chain limit") for each in (first.unbegun, second.unbegun))
-        made = replace(made, unbegun=_between(below, above, weight))
+    below, above = (limits_of(each) for each in (first, second))
+    shared = below.keys() & above.keys()
+    made = replace(made, limits={n: between(below[n], above[n], weight) for n in shared})
     here, there = (_growing_tables(entry, verifier) for entry in (first, second))
     of_one = [_draft_tables(_of_one(profile, entry)) for entry in (first, second)]
     grown = {}
     for what in here.keys() & there.keys():
         root, draft, overhead = (
-            _between(a, b, weight) for a, b in zip(here[what], there[what], strict=True)
+            between(a, b, weight) for a, b in zip(here[what], there[what], strict=True)
         )
         lone = None
         if all(what in each for each in of_one):
-            single = _between(of_one[0][what], of_one[1][what], weight)
+            single = between(of_one[0][what], of_one[1][what], weight)
             lone = _lone_draft(single, draft, batch_size)
         grown[what] = replace(
             made, draft_root=root(root.first), draft=draft, overhead=overhead, lone_draft=lone
@@ -300,11 +289,11 @@ def _tables(costs: Costs, verifier: str | None) -> tuple[TimeTable, ...]:
             "choose one of these, or profile again"
         )
     return (
-        _table(costs.verify, "tree size (verify)"),
-        _table(costs.draft_root, "passes (draft_root)"),
-        _table(costs.draft, "level width (draft)"),
-        _table(costs.overhead[verifier], "tree size (overhead)"),
-        _table(costs.target_step, "tokens (target_step)"),
+        table_of(costs.verify, "tree size (verify)"),
+        table_of(costs.draft_root, "passes (draft_root)"),
+        table_of(costs.draft, "level width (draft)"),
+        table_of(costs.overhead[verifier], "tree size (overhead)"),
+        table_of(costs.target_step, "tokens (target_step)"),
     )
 
 
@@ -317,7 +306,7 @@ def _growing_times(costs: Costs) -> dict[str, GrowingTimes]:
 def _draft_tables(costs: Costs | None) -> dict[str, TimeTable]:
     """Later draft passes, by what grows."""
     timed = {} if costs is None else _growing_times(costs)
-    return {what: _table(times.draft, GROWING_DRAFT) for what, times in timed.items()}
+    return {what: table_of(times.draft, GROWING_DRAFT) for what, times in timed.items()}
 
 
 def _growing_tables(costs: Costs, verifier: str | None) -> dict[str, tuple[TimeTable, ...]]:
@@ -326,9 +315,9 @@ def _growing_tables(costs: Costs, verifier: str | None) -> dict[str, tuple[TimeT
     first, own = curves[0], curves[0] if verifier is None else costs.overhead[verifier]
     return {
         what: (
-            _table(times.draft_root, "passes (draft_root of growing trees)"),
-            _table(times.draft, GROWING_DRAFT),
-            _deciding(*(_table(each, GROWING_OVERHEAD) for each in (own, times.overhead, first))),
+            table_of(times.draft_root, "passes (draft_root of growing trees)"),
+            table_of(times.draft, GROWING_DRAFT),
+            _deciding(*(table_of(each, GROWING_OVERHEAD) for each in (own, times.overhead, first))),
         )
         for what, times in _growing_times(costs).items()
     }
@@ -344,39 +333,4 @@ def _deciding(own: TimeTable, growing: TimeTable, fixed: TimeTable) -> TimeTable
         own,
         ms=own.ms + np.interp(counts, timed, np.maximum(more, 0.0)),
         error_ms=own.error_ms + np.interp(counts, timed, growing.error_ms),
-    )
-
-
-def _table(curve: Curve, what: str) -> TimeTable:
-    counts = np.asarray(curve.counts)
-    every = np.arange(counts[0], counts[-1] + 1)
-    spread = np.asarray(curve.median_ms) - np.asarray(curve.low_ms)
-    errors = np.abs(spread) * _ERROR_PER_HALF_RANGE / np.sqrt(curve.repeats)
-    return TimeTable(
-        what=what,
-        first=int(counts[0]),
-        ms=np.interp(every, counts, curve.low_ms),
-        error_ms=np.interp(every, counts, errors),
-    )
-
-
-def _between(one: TimeTable, two: TimeTable, weight: float) -> TimeTable:
-    """(1 - weight) of one and weight of the other, where both were measured."""
-    if weight == 0:
-        return one
-    first, last = max(one.first, two.first), min(one.last, two.last)
-    if first > last:
-        raise PlannerError(
-            f"{one.what}: the two nearest contexts share no measured count "
-            f"({one.first}..{one.last} and {two.first}..{two.last}); choose a measured context"
-        )
-    a, b = (
-        slice(first - one.first, last - one.first + 1),
-        slice(first - two.first, last - two.first + 1),
-    )
-    return TimeTable(
-        what=one.what,
-        first=first,
-        ms=(1 - weight) * one.ms[a] + weight * two.ms[b],
-        error_ms=(1 - weight) * one.error_ms[a] + weight * two.error_ms[b],
     )

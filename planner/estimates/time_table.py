@@ -9,6 +9,10 @@ import numpy as np
 
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
+from ..documents.times import Curve
+
+_ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
+"""sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
 
 _WIDEST = 100.0
 """The most of an interval's half-width on the logarithmic scale: what is wider says nothing either,
@@ -78,3 +82,42 @@ class TimeTable:
                 f"{self.what}: got {count}, but the profile measured {self.first}..{self.last}; "
                 "stay within, or profile over a wider range"
             )
+
+
+def table_of(curve: Curve, what: str) -> TimeTable:
+    """A measured curve as a table, linear between its counts.
+
+    A lower quartile's error follows from its distance to the median (`step_costs`).
+    """
+    counts = np.asarray(curve.counts)
+    every = np.arange(counts[0], counts[-1] + 1)
+    spread = np.asarray(curve.median_ms) - np.asarray(curve.low_ms)
+    errors = np.abs(spread) * _ERROR_PER_HALF_RANGE / np.sqrt(curve.repeats)
+    return TimeTable(
+        what=what,
+        first=int(counts[0]),
+        ms=np.interp(every, counts, curve.low_ms),
+        error_ms=np.interp(every, counts, errors),
+    )
+
+
+def between(one: TimeTable, two: TimeTable, weight: float) -> TimeTable:
+    """(1 - weight) of one and weight of the other, where both were measured."""
+    if weight == 0:
+        return one
+    first, last = max(one.first, two.first), min(one.last, two.last)
+    if first > last:
+        raise PlannerError(
+            f"{one.what}: the two nearest contexts share no measured count "
+            f"({one.first}..{one.last} and {two.first}..{two.last}); choose a measured context"
+        )
+    a, b = (
+        slice(first - one.first, last - one.first + 1),
+        slice(first - two.first, last - two.first + 1),
+    )
+    return TimeTable(
+        what=one.what,
+        first=first,
+        ms=(1 - weight) * one.ms[a] + weight * two.ms[b],
+        error_ms=(1 - weight) * one.error_ms[a] + weight * two.error_ms[b],
+    )

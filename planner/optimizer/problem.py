@@ -98,7 +98,7 @@ class Problem:
                 tallies[place].append(texts.play(settings[place]))
                 whole = Tally(*map(np.concatenate, zip(*tallies[place], strict=True)))
                 costs = self.costs.of(settings[place])
-                return Played(whole, costs, costs.pace(settings[place])).rate
+                return Played(whole, costs, [costs.limit(settings[place])]).rate
 
             with ThreadPoolExecutor() as pool:
                 rates = np.array(list(pool.map(rate, kept)))

@@ -29,7 +29,7 @@ from ..documents.profile import Profile, Replay
 from ..documents.sampling import Sampling
 from ..estimates.bootstrap import ratio_samples
 from ..estimates.step_costs import StepCosts
-from ..estimates.time_table import Time
+from ..estimates.time_table import Time, TimeTable
 from ..policies import Drafting, TreeDrafting
 from ..verifiers import VERIFIERS, verifier_at
 from .recorded import Recorded, Tally
@@ -128,9 +128,8 @@ class Replays:
         halves = [Played.of(each, self.half(which), costs) for which, each in enumerate(draftings)]
         if not all(half.is_timed for half in halves):
             return None
-        paces = np.ones(self.num_texts)
-        paces[::2], paces[1::2] = (half.pace for half in halves)
-        return Played(_interleaved([half.tally for half in halves], self.num_texts), costs, paces)
+        whole = _interleaved([half.tally for half in halves], self.num_texts)
+        return Played(whole, costs, [half.limits[0] for half in halves])
 
 
 class Spent(NamedTuple):
@@ -144,24 +143,25 @@ class Spent(NamedTuple):
     error_ms: np.ndarray
     """float64 [k]: standard errors."""
     often: np.ndarray
-    """float64 [texts, k], times the pace"""
+    """float64 [texts, k]"""
 
 
 @dataclass(frozen=True)
 class Played:
     """A tally with what it cost.
 
-    pace  what all its times are multiplied by (`StepCosts.pace`), or float64 [texts]
+    limits  what steps take besides by nodes (`StepCosts.limit`): of all texts, or of the one of
+            every two and of the other
     """
 
     tally: Tally
     costs: StepCosts
-    pace: float | np.ndarray = 1.0
+    limits: Sequence[TimeTable | None] = (None,)
 
     @classmethod
     def of(cls, drafting: Drafting, texts: Replays, costs: StepCosts) -> Played:
         """`drafting` played along all texts, at the costs of its kind."""
-        return cls(texts.play(drafting), costs.of(drafting), costs.pace(drafting))
+        return cls(texts.play(drafting), costs.of(drafting), [costs.limit(drafting)])
 
     @property
     def is_timed(self) -> bool:
@@ -203,8 +203,11 @@ class Played:
         ]
         if costs.lone_draft is not None:
             found.append(once("waiting", 1, costs.lone_draft, tally.rounds * self.waited))
-        pace = np.broadcast_to(self.pace, len(tally.rounds))[:, None]
-        return [each._replace(often=each.often * pace) for each in found]
+        for place, limit in enumerate(self.limits):
+            if limit is not None:
+                own = np.arange(len(by_size)) % len(self.limits) == place
+                found.append(Spent(limit.what, sizes, *limit.at(sizes), by_size * own[:, None]))
+        return found
 
     @cached_property
     def waited(self) -> float:
@@ -254,7 +257,8 @@ class Played:
         ms += costs.draft.total(tally.widths.sum(axis=0))
         if costs.lone_draft is not None:
             ms += float(tally.rounds.sum()) * self.waited * costs.lone_draft.ms
-        ms *= float(np.mean(self.pace))  # one for all texts, where settings are compared
+        for limit in self.limits:  # one for all texts, where settings are compared
+            ms += limit.total(sizes) / len(self.limits) if limit is not None else 0.0
         return float(tally.tokens.sum()) / ms if passes > 0 and ms < np.inf else -np.inf
 
     @property

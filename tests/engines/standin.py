@@ -13,6 +13,7 @@ import os
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 DRAFT_MS, CHOOSING_MS, REST_MS, WRONG_EVERY = 0.25, 0.125, 1.0, 3
 QUICK_LIMIT, QUICK = 6, 0.9
@@ -21,6 +22,22 @@ QUICK_LIMIT, QUICK = 6, 0.9
 def pass_ms(num_tokens: int) -> float:
     """A staircase: eight are dearer than nine."""
     return 3.0 + 0.5 * num_tokens - (2.0 if num_tokens >= 9 else 0.0)
+
+
+def step_ms(num_nodes: int, most: int, requests: int = 1) -> float:
+    """A step that verifies so many nodes of each request, of chains that may have `most` tokens."""
+    drafted = max(num_nodes - 1, 1) * (requests * DRAFT_MS + CHOOSING_MS)
+    ms = pass_ms(requests * num_nodes) + drafted + REST_MS
+    return QUICK * ms if most == QUICK_LIMIT else ms
+
+
+def added_up(costs: Any) -> list[float]:
+    """The steps of full chains that a profile's costs say, by the sizes of its overhead."""
+    overhead, (draft,) = costs.overhead["topk"], costs.draft.median_ms
+    return [
+        costs.verify.median_ms[nodes - 1] + max(nodes - 1, 1) * draft + rest
+        for nodes, rest in zip(overhead.counts, overhead.median_ms, strict=True)
+    ]
 
 
 FOLLOWERS = [(token + 1) % 100 for token in range(100)]
@@ -41,18 +58,20 @@ def completion(
     followers: list[int] = FOLLOWERS,
     *,
     unsure: bool = False,
+    accepting: bool = False,
     requests: int = 1,
 ) -> dict[str, object]:
     """The answer to one request, decoded with chains of at most `most`.
 
-    unsure    end every chain before it begins
-    requests  that decode together, each with tokens of its own in every pass
+    unsure     end every chain before it begins
+    accepting  all that is drafted, right or wrong
+    requests   that decode together, each with tokens of its own in every pass
     """
     emitted, ms, drafted, accepted = 1, 0.0, 0, 0
     while emitted < num_tokens:
         length = 0 if unsure else min(most, num_tokens - emitted - 1)
         right = 0
-        while right < length and (emitted + right) % WRONG_EVERY:
+        while right < length and (accepting or (emitted + right) % WRONG_EVERY):
             right += 1
         ms += pass_ms(requests * (length + 1))
         if most:
@@ -69,7 +88,7 @@ def completion(
 
 
 class _Answers(BaseHTTPRequestHandler):
-    most, unsure, requests, followers = 0, False, 1, FOLLOWERS
+    most, unsure, accepting, requests, followers = 0, False, False, 1, FOLLOWERS
 
     def do_GET(self) -> None:
         self._send({"status": "ok"})
@@ -80,7 +99,7 @@ class _Answers(BaseHTTPRequestHandler):
             os._exit(3)
         answer = completion(
             asked["prompt"], asked["n_predict"], self.most, self.followers, unsure=self.unsure,
-            requests=self.requests,
+            accepting=self.accepting, requests=self.requests,
         )  # fmt: skip
         self._send(answer)
 
@@ -110,9 +129,10 @@ def server() -> None:
         sys.exit(1)
     _Answers.followers = json.loads(Path(_value("-m", "")).read_text())
     _Answers.unsure = float(_value("--spec-draft-p-min", "0")) > 0.9
+    _Answers.most = int(_value("--spec-draft-n-max", "0"))
+    _Answers.accepting = float(_value("--spec-synth-len", "0")) == 1 + _Answers.most > 1
     _Answers.requests = int(_value("-np", "1"))
     assert int(_value("-c", "0")) % _Answers.requests == 0
-    _Answers.most = int(_value("--spec-draft-n-max", "0"))
     HTTPServer(("127.0.0.1", int(_value("--port", "0"))), _Answers).serve_forever()
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from engines import Files, LlamaServer, timing
-from engines.engine_costs import engine_costs
+from engines.engine_costs import Early, engine_costs
 from engines.process import served
-from engines.timing import Turns, lengths, time_passes, time_steps
+from engines.timing import Turns, lengths, time_ended, time_passes, time_steps
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from planner.policies import ConfidentDrafting
@@ -38,14 +38,16 @@ def running(folder: Path) -> str:
 
 
 def all_steps(engine: LlamaServer, turns: Turns, samplings: list[Sampling]):
-    """Times of chains of every length that is timed, and of those that are not begun."""
-    return [
+    """Times of chains of every length that is timed, and of those that end early, in two starts."""
+    full, unbegun = (
         {
             length: time_steps(engine, length, turns=turns, samplings=samplings, begun=begun)
             for length in lengths(engine.facts)
         }
         for begun in (True, False)
-    ]
+    )
+    ended = {most: time_ended(engine, most, turns=turns) for most in lengths(engine.facts)}
+    return full, Early([unbegun] * 2, [ended] * 2)
 
 
 def test_it_says_who_it_is(engine: LlamaServer) -> None:
@@ -74,28 +76,40 @@ def test_equal_requests_at_once_are_summed(engine: LlamaServer) -> None:
     assert found.ms == pytest.approx(3 * one["timings"]["predicted_ms"])
 
 
-def test_costs_add_up_to_the_steps_that_were_timed(engine: LlamaServer) -> None:
-    few = replace(engine, files=replace(engine.files, most_tokens=7))
+@pytest.mark.parametrize(("most_tokens", "off"), [(5, 1e-4), (7, 0.01)])
+def test_costs_add_up_to_the_steps_that_were_timed(
+    engine: LlamaServer, most_tokens: int, off: float
+) -> None:
+    """Texts end with shorter steps, which are not all as quick as those of a quick limit."""
+    few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
     samplings = [GREEDY, Sampling(temperature=1.0)]
-    steps, unbegun = all_steps(few, turns, samplings)
-    found = engine_costs(
-        few.facts, turns.context, samplings, passes, steps, unbegun=[unbegun, unbegun]
-    )
+    steps, early = all_steps(few, turns, samplings)
+    found = engine_costs(few.facts, turns.context, samplings, passes, steps, early=early)
     assert [costs.sampling for costs in found] == samplings
     for costs in found:
         assert costs.target_step.median_ms == [standin.pass_ms(1)]
-        assert costs.verify.median_ms == [standin.pass_ms(n) for n in range(1, 9)]
-        whole = standin.DRAFT_MS + standin.CHOOSING_MS
-        assert costs.draft.median_ms == pytest.approx([whole], abs=1e-4)
-        assert costs.overhead["topk"].counts == [1, 2, 3, 4, 5, 7, 8]
-        rest = costs.overhead["topk"].median_ms
-        assert rest == pytest.approx([standin.REST_MS] * 7, abs=1e-3)
+        counts = costs.overhead["topk"].counts
+        assert counts == [1, *(length + 1 for length in lengths(few.facts))]
+        times = [standin.step_ms(nodes, max(nodes - 1, 1)) for nodes in counts]
+        assert standin.added_up(costs) == pytest.approx(times, rel=off)
         assert costs.unbegun is not None
-        whole += standin.pass_ms(1) + standin.REST_MS
-        quick = [standin.QUICK if n == standin.QUICK_LIMIT else 1.0 for n in costs.unbegun.counts]
-        assert costs.unbegun.median_ms == pytest.approx(whole * np.array(quick), abs=1e-4)
+        times = [standin.step_ms(1, most) for most in costs.unbegun.counts]
+        assert costs.unbegun.median_ms == pytest.approx(times, abs=1e-4)
+        assert list(costs.ended) == lengths(few.facts)
+        for most, curve in costs.ended.items():
+            times = [standin.step_ms(nodes, most) for nodes in curve.counts]
+            assert curve.median_ms == pytest.approx(times, abs=1e-4)
+
+
+def test_a_server_that_does_not_accept_all_that_it_should_is_found(
+    engine: LlamaServer, monkeypatch
+) -> None:
+    monkeypatch.setattr(LlamaServer, "accepting", LlamaServer.running)
+    turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
+    with pytest.raises(PlannerError, match="got 2 steps for 3 drafted tokens"):
+        time_ended(engine, 3, turns=turns)
 
 
 @pytest.mark.parametrize(("begun", "num_decoded"), [(True, timing.LEAST[1]), (False, 1)])
@@ -119,17 +133,12 @@ def test_a_benchmark_that_met_a_slower_machine_changes_no_step(
     few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
     turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     passes = time_passes(few, turns, 4)
-    steps, unbegun = all_steps(few, turns, [GREEDY])
+    steps, early = all_steps(few, turns, [GREEDY])
     slow = {name: 1.6 * times for name, times in passes.items()}
     for taken in (passes, slow):
-        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps, unbegun=[unbegun])
-        times = costs.overhead["topk"]
-        for count, rest in zip(times.counts, times.median_ms, strict=True):
-            drafting = max(count - 1, 1) * costs.draft.median_ms[0]
-            step = costs.verify.median_ms[count - 1] + drafting + rest
-            whole = max(count - 1, 1) * (standin.DRAFT_MS + standin.CHOOSING_MS)
-            expected = standin.pass_ms(count) + whole + standin.REST_MS
-            assert step == pytest.approx(expected, rel=0.02)
+        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps, early=early)
+        times = [standin.step_ms(n, max(n - 1, 1)) for n in costs.overhead["topk"].counts]
+        assert standin.added_up(costs) == pytest.approx(times, rel=0.02)
 
 
 def test_a_staircase_is_timed_at_every_size(engine: LlamaServer) -> None:
@@ -205,8 +214,9 @@ def test_steps_alone_tell_how_they_compare_with_plain_ones(engine: LlamaServer) 
         for length, ratio in ratios.items()
     }
     none = {"target": np.zeros((0, 0)), "draft": np.zeros((0, 0))}
-    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps, unbegun=[])
+    (found,) = engine_costs(engine.facts, 64, [GREEDY], none, steps, early=Early())
     assert found.unbegun is None
+    assert found.ended == {}
     quartiles = np.array(found.verify.low_ms)
     told = np.mean(quartiles[1:] / quartiles[0] / np.array(list(ratios.values())))
     assert told == pytest.approx(1.0, abs=0.03)

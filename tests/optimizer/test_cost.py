@@ -5,9 +5,9 @@ import pytest
 
 from planner import PlannerError, Tree
 from planner.documents.estimate import Estimate
-from planner.documents.times import Curve
+from planner.documents.times import Costs
 from planner.estimates.step_costs import CHAINS, SITTING_ERROR, speedup, step_costs
-from planner.policies import ConfidentDrafting
+from planner.policies import ConfidentDrafting, TreeDrafting
 
 from . import factory
 
@@ -65,20 +65,42 @@ def test_what_starts_differ_by_is_an_error_of_steps_with_a_draft():
     assert costs.step(lone) == steady.step(lone)
 
 
-def test_what_a_chain_may_have_changes_what_its_steps_take():
-    counts, times = [1, 2, 4], [5.0, 5.0, 4.0]
-    limits = Curve(counts=counts, median_ms=times, low_ms=times, high_ms=times, repeats=8)
-    any_limit, costs = (
-        step_costs(profile(each))
-        for each in (bumpy(), bumpy().model_copy(update={"unbegun": limits}))
-    )
-    for most, pace in ((1, 1.0), (2, 1.0), (3, 0.9), (4, 0.8), (7, 0.8)):
-        chain = Tree([-1, *range(most)])
-        assert costs.step(chain).ms == pytest.approx(pace * any_limit.step(chain).ms)
-        confident = ConfidentDrafting(max_depth=most, confidence=0.5)
-        assert costs.pace(confident) == pytest.approx(pace)
-        assert any_limit.pace(confident) == 1.0
-    assert costs.step(Tree([-1])) == any_limit.step(Tree([-1]))
+def limited() -> Costs:
+    """Costs under which chains that may have 4 tokens are quicker than those of at most 1 or 2."""
+    steps = {1: [8.0], 2: [8.0, 9.0], 4: [6.0, 7.0, 9.0, 10.0]}
+    unbegun = factory.exact([1, 2, 4], [5.0, 5.0, 4.5])
+    ended = {most: factory.exact(range(2, most + 2), times) for most, times in steps.items()}
+    return bumpy().model_copy(update={"unbegun": unbegun, "ended": ended})
+
+
+@pytest.mark.parametrize(
+    ("most", "besides"),
+    [
+        (1, [0.0, 0.0]),
+        (2, [0.0, 0.0, 0.0]),
+        (3, [-0.25, -1.0, -1.0, 0.0]),  # between 2 and 4
+        (4, [-0.5, -2.0, -2.0, -0.5, 0.0]),  # full chains of 3 are taken to need 9.5
+        (7, [-0.5, -2.0, -2.0, -0.5, 0.0]),
+    ],
+)
+def test_what_a_chain_may_have_changes_what_shorter_ones_take(most, besides):
+    costs, any_limit = (step_costs(profile(each)) for each in (limited(), bumpy()))
+    found = costs.limit(ConfidentDrafting(max_depth=most, confidence=0.5))
+    assert found.ms == pytest.approx(np.array(besides))
+    chain = Tree([-1, *range(most)])
+    assert costs.step(chain) == any_limit.step(chain)
+    assert costs.limit(TreeDrafting(parents=chain.parents.tolist())) is None
+    assert any_limit.limit(ConfidentDrafting(max_depth=most, confidence=0.5)) is None
+
+
+def test_limits_that_were_half_timed_are_refused():
+    content = limited().model_dump(mode="json")
+    with pytest.raises(PlannerError, match="unbegun and ended of the same limits; profile again"):
+        Costs.parse(content | {"ended": {}}, "profile.json")
+    short = {**content["ended"], "4": content["ended"]["2"]}
+    with pytest.raises(PlannerError, match="ended from 2 nodes to one more than the limit"):
+        Costs.parse(content | {"ended": short}, "profile.json")
+    assert Costs.parse(content, "profile.json") == limited()
 
 
 def test_lone_root_is_autoregressive_decoding():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from planner import PlannerError, Tree
-from planner.documents.times import Curve
 from planner.estimates.step_costs import step_costs
 from planner.policies import (
     ConfidentDrafting,
@@ -270,21 +269,25 @@ def test_half_and_half_are_the_whole():
         assert other.sizes[text] @ np.arange(17) == of.sizes[text] @ np.arange(len(of.sizes[text]))
 
 
-def test_each_half_takes_its_own_settings_pace():
+def test_each_half_takes_its_own_limits_times():
     replays = made_up(7, lengths=(11, 8, 14, 9, 10))
-    times = [5.0, 4.0]
-    limits = Curve(counts=[1, 2], median_ms=times, low_ms=times, high_ms=times, repeats=8)
-    paced = factory.costs().model_copy(update={"unbegun": limits})
-    short, long = (ConfidentDrafting(max_depth=most, confidence=0.2) for most in (1, 2))
+    ended = {1: factory.exact([2], [8.0]), 2: factory.exact([2, 3], [6.0, 9.0])}
+    limited = factory.costs().model_copy(
+        update={"unbegun": factory.exact([1, 2], [5.0, 4.5]), "ended": ended}
+    )
+    short, long = (ConfidentDrafting(max_depth=most, confidence=0.4) for most in (1, 2))
     any_limit, costs = (
         step_costs(factory.profile([factory.positional([[0.5]])], [each]))
-        for each in (factory.costs(), paced)
+        for each in (factory.costs(), limited)
     )
     one, other = Played.of(short, replays, costs), Played.of(long, replays, costs)
     plain = Played.of(long, replays, any_limit)
-    assert other.step.ms == pytest.approx(0.8 * plain.step.ms)
-    assert other.rate == pytest.approx(plain.rate / 0.8)
-    assert other.ms == pytest.approx(0.8 * plain.ms)
+    assert one.ms == pytest.approx(Played.of(short, replays, any_limit).ms)
+    ended_early = other.tally.sizes @ np.array([0.0, -0.5, -2.0, 0.0])
+    assert other.tally.sizes[:, 1].sum() > 0 < other.tally.sizes[:, 2].sum()
+    assert other.ms == pytest.approx(plain.ms + ended_early)
+    assert other.rate == pytest.approx(other.tokens_per_ms)
+    assert other.step.ms < plain.step.ms
     mixed = replays.played_by_halves([short, long], costs).ms
     assert mixed == pytest.approx([one.ms[0], other.ms[1], one.ms[2], other.ms[3], one.ms[4]])
 
