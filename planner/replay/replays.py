@@ -203,11 +203,20 @@ class Played:
         ]
         if costs.lone_draft is not None:
             found.append(once("waiting", 1, costs.lone_draft, tally.rounds * self.waited))
-        for place, limit in enumerate(self.limits):
-            if limit is not None:
-                own = np.arange(len(by_size)) % len(self.limits) == place
-                found.append(Spent(limit.what, sizes, *limit.at(sizes), by_size * own[:, None]))
+        for limit, often in self._limited:
+            sizes = np.flatnonzero(often.any(axis=0))
+            found.append(Spent(limit.what, sizes, *limit.at(sizes), often[:, sizes]))
         return found
+
+    @property
+    def _limited(self) -> list[tuple[TimeTable, np.ndarray]]:
+        """What steps take besides, and how often by text and size, float64 [texts, k]."""
+        place = np.arange(len(self.tally.sizes))[:, None] % len(self.limits)
+        return [
+            (limit, np.where(place == own, self.tally.sizes, 0.0))
+            for own, limit in enumerate(self.limits)
+            if limit is not None
+        ]
 
     @cached_property
     def waited(self) -> float:
@@ -257,8 +266,7 @@ class Played:
         ms += costs.draft.total(tally.widths.sum(axis=0))
         if costs.lone_draft is not None:
             ms += float(tally.rounds.sum()) * self.waited * costs.lone_draft.ms
-        for limit in self.limits:  # one for all texts, where settings are compared
-            ms += limit.total(sizes) / len(self.limits) if limit is not None else 0.0
+        ms += sum(limit.total(often.sum(axis=0)) for limit, often in self._limited)
         return float(tally.tokens.sum()) / ms if passes > 0 and ms < np.inf else -np.inf
 
     @property
