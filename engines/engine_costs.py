@@ -29,7 +29,7 @@ class Early(NamedTuple):
     nothing where chains do not, or where no benchmark times passes."""
 
     unbegun: Sequence[Mapping[int, Piece]] = ()
-    """Those that are not begun (`time_steps`)."""
+    """Chains that are not begun (`time_steps`)."""
     ended: Sequence[Mapping[int, Piece]] = ()
     """Others (`time_ended`)."""
 

@@ -1,9 +1,9 @@
-"""What does it change how many tokens a chain may have?
+"""Does it change a step how many tokens its chain may have?
 
 An engine is told how many, and makes room for them.  That can change what all its steps take, also
-those that draft few or none: llama.cpp's buffers lie elsewhere in memory, and its passes over a few
-tokens take up to a third more or less.  A profile's tables are of full chains, each of them under a
-limit of its own length; so this is said of chains that end early.
+those that draft fewer: llama.cpp's passes over a few tokens take up to a third more under one limit
+than under another (docs/results/engines.md).  A profile's tables are of full chains, each of them
+under a limit of its own length; so this is said of chains that end early.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ CHAIN_LIMIT = "tree size (chain limit)"
 
 
 def limits_of(costs: Costs) -> dict[int, TimeTable]:
-    """What steps of chains that end early take besides those of full chains, by the limit and by
-    nodes; those that are not begun, besides those under the first limit."""
+    """Milliseconds that steps of chains that end early take besides those of full chains, by the
+    limit and by nodes; those that are not begun, besides those under the first limit."""
     if costs.unbegun is None:
         return {}
     alone = table_of(costs.unbegun, CHAIN_LIMIT)

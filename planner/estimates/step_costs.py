@@ -75,8 +75,8 @@ class StepCosts:
     decode together: a request that still drafts when the others have ended keeps them waiting so
     long.  None for one request, and where one was not timed."""
     limits: Mapping[int, TimeTable] = field(default_factory=dict)
-    """What a step takes besides, by the most tokens that its chain may have, and then by its nodes;
-    empty where that was not timed."""
+    """Milliseconds that a step takes besides, by the most tokens that its chain may have, and then
+    by its nodes; empty where that was not timed."""
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""

@@ -210,7 +210,7 @@ class Played:
 
     @property
     def _limited(self) -> list[tuple[TimeTable, np.ndarray]]:
-        """What steps take besides, and how often by text and size, float64 [texts, k]."""
+        """Times that steps take besides, and how often by text and size, float64 [texts, k]."""
         place = np.arange(len(self.tally.sizes))[:, None] % len(self.limits)
         return [
             (limit, np.where(place == own, self.tally.sizes, 0.0))

@@ -65,6 +65,7 @@ def test_every_option_in_running_text_is_known():
         "--page", "--weights", "--speculative-config", "--speculative-adaptive-config",
         "--speculative-dspark-sps-table-path", "--help", "--strict", "--readme", "--repeats",
         "--gpu-memory-utilization", "--enable-deterministic-inference",
+        "--spec-synth-len",
     }  # fmt: skip
     used = {
         option

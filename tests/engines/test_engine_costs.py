@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.engine_costs import evened, lone_steps, start_errors
+from engines.engine_costs import ended_steps, evened, lone_steps, start_errors
 from profiler.journal import Piece
 
 
@@ -33,6 +33,41 @@ def test_what_a_start_did_by_chance_is_no_limits_doing(limits: float, by_start: 
         assert found == pytest.approx(expected, abs=1e-4)
     else:
         assert found.std() < 0.6 * raw.std()
+
+
+@pytest.mark.parametrize(("limits", "by_start"), [(0.1, 0.0), (0.0, 0.06)])
+def test_chains_that_end_early_are_told_apart_by_their_limits_alone(
+    limits: float, by_start: float
+) -> None:
+    """Steps that differ by what a chain may have, and steps that differ by the start alone."""
+    rng = np.random.default_rng(2)
+    lengths = [1, 2, 3, 4, 6, 8, 12, 16]
+    own = {most: np.exp(limits * rng.normal()) for most in lengths}
+    true = {most: [(3.0 + k) * own[most] for k in lengths if k <= most] for most in lengths}
+    starts = [
+        {
+            most: {
+                "plain": np.full(8, 3.0),
+                "drafted": np.array(steps)[:, None] * np.exp(by_start * rng.normal()) * np.ones(8),
+            }
+            for most, steps in true.items()
+        }
+        for _ in range(3)
+    ]
+    found = ended_steps(starts, 3.0)
+    assert {most: curve.counts for most, curve in found.items()} == {
+        most: [k + 1 for k in lengths if k <= most] for most in lengths
+    }
+    off = [np.log(np.array(found[most].low_ms) / true[most]) for most in lengths]
+    raw = [
+        np.log(np.mean([start[most]["drafted"][:, 0] for start in starts], axis=0) / true[most])
+        for most in lengths
+    ]
+    if limits:
+        assert np.concatenate(off) == pytest.approx(0.0, abs=1e-4)
+    else:
+        firsts = [[each[0] for each in some] for some in (off, raw)]
+        assert np.std(firsts[0]) < 0.6 * np.std(firsts[1])
 
 
 def drawn_starts(ratios: dict[int, float], spread: float, seed: int) -> list[dict[int, Piece]]:
