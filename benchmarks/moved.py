@@ -13,6 +13,7 @@ the loop keeps what it knows from prompt to prompt, as in a server.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from argparse import Namespace
@@ -34,10 +35,15 @@ from .contests import SHAPES, add_contests, contests_of, draft_of, profiled, sam
 from .decoding import in_turns, log_error
 from .outputs import ContestRow, folder_beside, kept, kept_rows, markdown, parser_of, publish
 
-START = "import os, numpy as np; parent = os.getppid(); a = np.ones"
-WHILE = "\nwhile os.getppid() == parent: "
+START = "import os, sys, numpy as np; a = np.ones"
+WHILE = "\nwhile not os.kill(int(sys.argv[1]), 0): "  # as long as that process lives
 MATRICES = f"{START}((600, 600), np.float32){WHILE}a @ a"
 BANDWIDTH = f"{START}(1 << 26, np.float32); b = a.copy(){WHILE}np.copyto(a, b); np.copyto(b, a)"
+APART = """import subprocess, sys
+quiet = subprocess.DEVNULL
+program = [sys.executable, "-c", *sys.argv[1:]]
+print(subprocess.Popen(program, stdin=quiet, stdout=quiet, stderr=quiet).pid)"""
+"""A program that starts another and ends: what a profiler starts itself, it takes to be its own."""
 CORES = len(os.sched_getaffinity(0))
 TEMPERATURES = (0.0, 0.6)
 SETTINGS = Settings(samplings=samplings_at(TEMPERATURES))
@@ -101,15 +107,17 @@ class MovedRow(ContestRow):
 
 @contextmanager
 def beside(programs: Sequence[str]) -> Iterator[None]:
-    """Python programs that run meanwhile, one thread each."""
+    """Python programs that run meanwhile, one thread each, nobody's children."""
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    running = [subprocess.Popen([sys.executable, "-c", each], env=alone) for each in programs]
+    running = []
     try:
+        for each in programs:
+            command = [sys.executable, "-c", APART, each, str(os.getpid())]
+            running.append(int(subprocess.check_output(command, env=alone)))
         yield
     finally:
-        for each in running:
-            each.kill()
-            each.wait()
+        for process in running:
+            os.kill(process, signal.SIGKILL)
 
 
 def prose(tokenizer: Path, count: int, length: int) -> list[list[int]]:
