@@ -18,7 +18,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -117,7 +117,8 @@ def beside(programs: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         for process in running:
-            os.kill(process, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(process, signal.SIGKILL)
 
 
 def prose(tokenizer: Path, count: int, length: int) -> list[list[int]]:
