@@ -4,7 +4,8 @@
 
 One profile with times of 1, 2, 4 and 8 requests at a time, and for each temperature two plans: one
 with a setting for each number, and one for a single request, as if nobody had asked.  Both decode
-evaluation prompts with so many in flight, in turns, step by step, with no draft.  One thread.
+evaluation prompts with so many in flight, to the letter and following the machine, each in turns,
+step by step, with no draft.  One thread.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class BatchRow(ContestRow):
     for_one: str
     """The setting of the plan for a single request."""
     for_one_speedup: list[float]
+    followed: list[float]
+    """The first plan's speedup where it follows the machine, and the second one's."""
+    for_one_followed: list[float]
 
 
 def measured(
@@ -64,12 +68,12 @@ def measured(
     plans  the one with a setting for each number, and the one for a single request
     """
     target, draft = target_of(contest[1]), draft_of(contest[0])
-    own, for_one = (
+    own, for_one, followed, for_one_followed = (
         decode_prompts(
             plan, target, draft, load_prompts("evaluation", num_prompts), max_new_tokens=128,
-            seed=batch_size, stop_tokens=[], baseline=True, batch_size=batch_size,
+            seed=batch_size, stop_tokens=[], baseline=True, batch_size=batch_size, follow=follow,
         )
-        for plan in plans
+        for follow, plan in product((False, True), plans)
     )  # fmt: skip
     assert own.together is not None
     assert own.together.baseline_ms is not None
@@ -85,6 +89,8 @@ def measured(
         speedup=speedup_of(own),
         for_one=words(for_one),
         for_one_speedup=speedup_of(for_one),
+        followed=speedup_of(followed),
+        for_one_followed=speedup_of(for_one_followed),
     )
     return [row]
 
@@ -104,7 +110,7 @@ def table(rows: Sequence[BatchRow]) -> str:
     """A line for each number of requests."""
     head = [
         "pair", "shape", "T", "requests", "no draft, ms a token", "the plan's setting for so many",
-        "promised", "measured", "the setting for one", "measured",
+        "promised", "measured", "followed", "the setting for one", "measured", "followed",
     ]  # fmt: skip
 
     def said(number: list[float]) -> str:
@@ -116,7 +122,8 @@ def table(rows: Sequence[BatchRow]) -> str:
         [
             [
                 *row.contest, str(row.batch_size), f"{row.plain_ms:.2f}", row.setting,
-                said(row.promised), said(row.speedup), row.for_one, said(row.for_one_speedup),
+                said(row.promised), said(row.speedup), said(row.followed),
+                row.for_one, said(row.for_one_speedup), said(row.for_one_followed),
             ]
             for row in ordered
         ],

@@ -38,6 +38,9 @@ the best setting is in use, steps are taken in together, every few milliseconds.
 
 Decisions depend on the past alone, so that the text's distribution is the target's whatever they
 are.
+
+Where several texts decode together, all of them have one setting in a step.  How long that takes
+depends on how many they are, so there is a loop of its own for every doubling of their number.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.plans.report import Followed
+from planner.plans.plan import Plan
+from planner.plans.report import Followed, FollowedTogether
 from planner.plans.settings import PlanSetting
 from planner.policies.compiled.closed_loop_kernel import (
     BLOCK,
@@ -62,17 +66,19 @@ from planner.policies.compiled.closed_loop_kernel import (
 class ClosedLoop:
     """The beliefs about a plan's settings, and the choice of the next step's.
 
-    settings  at least one, the plan's own first
+    settings   at least one, the plan's own first
+    num_texts  that decode together, at least: their steps' tokens scatter less
 
         loop = ClosedLoop(plan.settings)
         which = loop.choose()                          # decode a step with settings[which]
         loop.note(num_tokens=3, ms=12.5)
     """
 
-    def __init__(self, settings: Sequence[PlanSetting]) -> None:
+    def __init__(self, settings: Sequence[PlanSetting], num_texts: int = 1) -> None:
         step_ms = np.array([setting.step_ms for setting in settings])
         chains = np.array([setting.chain for setting in settings], np.float64)
-        self._beliefs = new_beliefs(step_ms, *chains.T)
+        chances, lengths = chains.T
+        self._beliefs = new_beliefs(step_ms, chances, lengths, num_texts)
         self._arrays = tuple(self._beliefs)
         self._noted, self._count = np.ones((2, BLOCK)), 0
         advance(tuple(each.copy() for each in self._arrays), self._noted, 1)  # compile it now
@@ -107,8 +113,8 @@ class ClosedLoop:
         """The setting of the next step, by its place."""
         return self._which
 
-    def note(self, num_tokens: int, ms: float) -> None:
-        """The step emitted `num_tokens` and took `ms` milliseconds."""
+    def note(self, num_tokens: float, ms: float) -> None:
+        """The step emitted `num_tokens` (a text's, on average) and took `ms` milliseconds."""
         count = self._count
         self._noted[0, count], self._noted[1, count] = num_tokens, ms
         self._count = count = count + 1
@@ -116,3 +122,42 @@ class ClosedLoop:
         if self._left <= 0 or count == BLOCK:
             which, self.factor, self.chance, best = advance(self._arrays, self._noted, count)
             self._which, self._count, self._left = which, 0, BLOCK_MS if best else 0.0
+
+
+class ClosedLoops:
+    """The closed loops of a plan, by the number of texts that decode together.
+
+    plan  with a table of settings; where one of its `by_batch` has none, the plan's own goes there,
+          too
+
+    A loop is made when it is first asked for, and goes on learning wherever it is asked for again.
+
+        loops = ClosedLoops(plan)
+        loops.at(1) is loops.at(1)                     # likewise 3 and 4, 5 to 8, ...
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._tables = plan, plan.tables
+        self._loops: dict[tuple[int, int], ClosedLoop] = {}
+        self.at(1)  # compile it now
+
+    def at(self, num_texts: int) -> ClosedLoop:
+        """The loop of so many texts, at least one; it chooses from the table for as many."""
+        place, most = self._plan.place_at(num_texts), _doubled(num_texts)
+        if (place, most) not in self._loops:
+            self._loops[place, most] = ClosedLoop(self._tables[place], most // 2 + 1)
+        return self._loops[place, most]
+
+    @property
+    def followed(self) -> list[FollowedTogether]:
+        """The part of a report that says what was done where texts decoded together."""
+        return [
+            FollowedTogether(num_rows=most, setting=place, **loop.followed.model_dump())
+            for (place, most), loop in sorted(self._loops.items())
+            if any(loop.steps)
+        ]
+
+
+def _doubled(num_texts: int) -> int:
+    """The power of 2 that is as many, or next above."""
+    return 1 << (num_texts - 1).bit_length()

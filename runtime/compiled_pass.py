@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from .language_model import PassInput
 from .large_pages import large_zeros
 from .short_weights import WRITTEN_AS, ReadWeight, shortest
 
+MOST_ROWS = 63
+"""The most rows of a pass in one call; fewer than `agree` begins with, which so sees both ways."""
 LINE = 64
 """Bytes that memory gives at once."""
 ITSELF = np.ones((1, 1), bool)
@@ -28,12 +30,12 @@ class WholePass:
     """The compiled passes of a model with weights of 32 bits, which it reads where they lie, or in
     the `shortest` form that says as much.
 
-    most_rows  of a pass that is made this way
-    team       the threads that make it, or as many of them as other programs leave cores: all of
-               a team wait for the one whose core another program has
+    row_counts  numbers of rows of the passes that are made this way
+    team        the threads that make it, or as many of them as other programs leave cores: all of
+                a team wait for the one whose core another program has
     """
 
-    most_rows = 0
+    row_counts: Container[int] = range(1, MOST_ROWS + 1)
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
@@ -66,7 +68,7 @@ class WholePass:
 
     def serves(self, inputs: Sequence[PassInput]) -> bool:
         """Is a pass over these made this way?"""
-        return sum([len(asked.tokens) for asked in inputs]) <= self.most_rows
+        return sum([len(asked.tokens) for asked in inputs]) in self.row_counts
 
     def read(
         self, inputs: Sequence[PassInput], heads: LayerHeads, free_cores: float

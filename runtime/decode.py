@@ -10,12 +10,13 @@ import numpy as np
 from torch import Tensor, nn
 
 from planner.documents.document import PlannerError
-from planner.plans.plan import Plan
+from planner.plans.plan import BatchSetting, Plan
 from planner.plans.report import Report
+from planner.plans.settings import PlanSetting
 from planner.policies import TreeDrafting
 from planner.verifiers import VERIFIERS
 
-from .closed_loop import ClosedLoop
+from .closed_loop import ClosedLoop, ClosedLoops
 from .ending import Ending
 from .in_turns import by_batches, one_by_one
 from .inputs import (
@@ -53,7 +54,7 @@ class Decoder:
 
     score  the trained head that the plan stops by, if it does
     timed  wait for a GPU at the end of each phase, so that a report's phases are right
-    loop   chooses every step's setting from the plan's table; None: the plan to the letter
+    loops  choose every step's setting from the plan's tables; None: the plan to the letter
     to_text   the tokenizer's decoding, which finds strings that end a text
     logprobs  note the logarithm of every token's probability, in the target's distribution as it is
               sampled from
@@ -66,7 +67,7 @@ class Decoder:
     draft: LanguageModel | None
     score: Score | None = field(default=None, kw_only=True)
     timed: bool = field(default=True, kw_only=True)
-    loop: ClosedLoop | None = field(default=None, kw_only=True)
+    loops: ClosedLoops | None = field(default=None, kw_only=True)
     to_text: Callable[[list[int]], str] | None = field(default=None, kw_only=True)
     logprobs: bool = field(default=False, kw_only=True)
 
@@ -118,7 +119,7 @@ class Decoder:
                 "plan: settings: got none to change to, expected a table of them; solve the "
                 "profile again, or decode without follow"
             )
-        loop = ClosedLoop(plan.settings) if follow else None
+        loops = ClosedLoops(plan) if follow else None
         speculates = follow or any(way.speculates for way in plan.ways)
         if proposing is None or not speculates:
             return cls(plan, served, None, timed=timed)
@@ -129,7 +130,7 @@ class Decoder:
 
             head = load_head(folder / file.file, proposing.info, plan.sampling, sha256=file.sha256)
             score = head.to(proposing.device).scores
-        return cls(plan, served, proposing, score=score, timed=timed, loop=loop)
+        return cls(plan, served, proposing, score=score, timed=timed, loops=loops)
 
     def generate(
         self,
@@ -200,8 +201,7 @@ class Decoder:
         max_rows        most that are decoded at a time; None: all
 
         Times in the reports are those of steps that texts share.  Raises PlannerError as
-        `generate` does, every prompt being checked before any is decoded, and for a decoder that
-        follows the machine.
+        `generate` does, every prompt being checked before any is decoded.
         """
         limits = checked_limits(prompts, max_new_tokens)
         checked_seed(seed)
@@ -234,14 +234,31 @@ class Decoder:
         prompt = self._checked(input_ids, max_new_tokens)
         return Wanted(prompt, max_new_tokens, ending, checked_seed(seed))
 
-    def writer(self, wanted: Wanted, session: Session | None = None) -> Writer:
-        """The writer of that text, in the session of a text that is over, or else in a new one."""
-        ways = self.plan.ways if self.loop is None else self.plan.settings
+    @property
+    def loop(self) -> ClosedLoop | None:
+        """The loop of texts that decode alone."""
+        return None if self.loops is None else self.loops.at(1)
+
+    def writer(
+        self,
+        wanted: Wanted,
+        session: Session | None = None,
+        ways: Sequence[Plan | BatchSetting | PlanSetting] | None = None,
+    ) -> Writer:
+        """The writer of that text.
+
+        session  of a text that is over, to be used again; None: a new one
+        ways     of its steps, among which whoever takes them chooses; None: the plan's or, of a
+                 decoder that follows, those of its table, among which the loop does
+        """
+        loop = self.loop if ways is None else None
+        if ways is None:
+            ways = self.plan.ways if loop is None else self.plan.settings
         settings = [(VERIFIERS[way.verifier], self.plan.policy(way)) for way in ways]
         rng = seeded_source(wanted.seed, self.target.device)
         if session is not None:
             session.rng = rng
-            return Writer(session, wanted, settings, self.loop)
+            return Writer(session, wanted, settings, loop)
         most_nodes = max(policy.num_nodes for _, policy in settings)
         session = Session(
             self.target,
@@ -254,7 +271,7 @@ class Decoder:
             timed=self.timed,
             logprobs=self.logprobs,
         )
-        return Writer(session, wanted, settings, self.loop)
+        return Writer(session, wanted, settings, loop)
 
     def generation(self, run: Run, seed: int) -> Generation:
         """The text that a run wrote, with a report of it."""
@@ -266,8 +283,8 @@ class Decoder:
         return checked_ending(own, stop_strings, self.to_text)
 
     def _with_changes(self, report: Report) -> Report:
-        """The report with what the closed loop did, if there is one."""
-        if self.loop is None:
+        """The report with what the closed loop did, if it chose these steps."""
+        if self.loop is None or report.continuations[0].followed is None:
             return report
         return report.model_copy(update={"followed": self.loop.followed})
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ from transformers import PreTrainedModel
 from tree_kernels.host.team import ALONE, team_of
 
 from .cache import RowCache, TreeCache
-from .compiled_pass import WholePass
+from .compiled_pass import MOST_ROWS, WholePass
 from .cores import CORES
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
@@ -34,11 +36,14 @@ from .probe import agree
 
 _log = logging.getLogger(__name__)
 
-MOST_ROWS = 63
-"""The most rows of a pass in one call; fewer than `agree` begins with, which so sees both ways."""
+ASKED = 1, 3, 7, 15, 31, MOST_ROWS
+"""Numbers of rows of which the clock is asked which way is the faster one, before any between."""
 NUM_TIMED, ENOUGH, SEEN = 3, 0.2, 64
 """Passes timed each way to know whether it is the faster one, or as many as are made in so many
 seconds; and the rows that they see before them."""
+
+ALL, NONE = range(1, MOST_ROWS + 1), range(0)
+"""Numbers of rows of passes in one call: as many as there may be, and none."""
 
 Product = Callable[[Tensor], Tensor]
 
@@ -110,10 +115,9 @@ class FusedModel(HuggingFaceModel):
             turns=self._turns(64),
         )
         self._whole: WholePass | None = None
-        self._threads_timed = 0
+        self._threads_timed = torch.get_num_threads()
         if self._norm.dtype == torch.float32:
             self._whole = WholePass(model, self._heads.eps)
-            self._choose_rows(self._whole)
 
     def forward(
         self,
@@ -149,7 +153,7 @@ class FusedModel(HuggingFaceModel):
         """Logits and hidden states of all wanted rows, one text's behind the other's."""
         heads, whole, free_cores = self._heads_up_to(inputs), self._whole, CORES.now()
         if whole is not None and torch.get_num_threads() != self._threads_timed:
-            self._choose_rows(whole)
+            self.choose_ways()
         if whole is not None and whole.serves(inputs):
             read = whole.read(inputs, heads, free_cores)
         else:
@@ -173,28 +177,41 @@ class FusedModel(HuggingFaceModel):
         hidden = _wanted(rows.normed(x, added, self._norm)[1], inputs)
         return self._head(hidden), hidden
 
-    def _choose_rows(self, whole: WholePass) -> None:
-        """Passes in one call up to as many rows as they are faster than those in parts, by the
-        clock, asked at 1, 3, 7 … rows, then between, to a quarter; of torch's threads all take
-        part, or one where it is faster alone with one row.  Once torch has another number of
+    def choose_ways(self) -> None:
+        """Passes of as many rows in one call as are so faster than in parts, by the clock.
+
+        Which numbers these are depends on the processor's tiles: three may be slower, and seven
+        faster again.  So the clock is asked of some numbers, up to the second one after another
+        that is slower, and between two whose answers differ, to a quarter.  Of torch's threads all
+        take part, or one where it is faster alone with one row.  Once torch has another number of
         threads, it is asked again.
         """
+        whole = self._whole
+        if whole is None:
+            return
         self._threads_timed = torch.get_num_threads()
         whole.team = team = team_of(self._threads_timed)
-        for whole.most_rows in (0, MOST_ROWS):
+        for whole.row_counts in NONE, ALL:
             self._seconds(1)  # both are compiled
         if team != ALONE:
             whole.team = self._quicker(1, "team", (team, ALONE))
-        quicker, slower = 0, MOST_ROWS + 1
-        while slower - quicker > max(1, quicker // 4):
-            num_rows = 2 * quicker + 1
-            if num_rows >= slower:
-                num_rows = (quicker + slower) // 2
-            if self._quicker(num_rows, "most_rows", (num_rows, 0)):
-                quicker = num_rows
-            else:
-                slower = num_rows
-        whole.most_rows = quicker
+        quicker: dict[int, bool] = {}
+        for num_rows in ASKED:
+            quicker[num_rows] = self._quicker_in_one_call(num_rows)
+            if [*quicker.values()][-2:] == [False, False]:
+                break
+        for low, high in pairwise([*quicker]):
+            while quicker[low] != quicker[high] and high - low > max(1, low // 4):
+                middle = (low + high) // 2
+                quicker[middle] = self._quicker_in_one_call(middle)
+                low, high = (middle, high) if quicker[middle] == quicker[low] else (low, middle)
+        asked = sorted(quicker)
+        whole.row_counts = frozenset(
+            number for number in ALL if quicker[asked[bisect_right(asked, number) - 1]]
+        )
+
+    def _quicker_in_one_call(self, num_rows: int) -> bool:
+        return len(self._quicker(num_rows, "row_counts", (ALL, NONE))) > 0
 
     def _quicker(self, num_rows: int, name: str, ways: tuple[Any, Any]) -> Any:
         """The value of two, of an attribute of `WholePass`, with which a pass over so many rows is
@@ -245,6 +262,7 @@ def fused(model: PreTrainedModel, *, name: str | None = None) -> HuggingFaceMode
         return plain
     quick = FusedModel(model, name=name)
     if agree(quick, plain):
+        quick.choose_ways()
         return quick
     _log.warning("%s: passes of transformers, as the fused ones gave other logits", plain.name)
     return plain

@@ -83,6 +83,7 @@ def by_batches(
         total_ms=first.total_ms,
         baseline_ms=others[0].total_ms if others else None,
         steps=first.shared_steps,
+        followed=[] if decoders[0].loops is None else decoders[0].loops.followed,
     )
     return [[request.run for request in each] for each in requests], together
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class Scheduler:
     """Rows that decode together, each a text of its own; who finds none free waits in turn.
 
-    decoder   whose plan is carried out; not one that follows the machine
+    decoder   whose plan is carried out, or followed: then a loop for about as many texts chooses
+              every step's setting from the table for as many
     max_rows  most texts at a time: so many caches are kept, and used again by texts that come later
     prefill_tokens  most tokens of prompts that one step reads, so that a long prompt does not hold
                     the other rows up for long; None: whole prompts
@@ -37,9 +39,9 @@ class Scheduler:
     prompts that are read left out (`Plan.place_at`); it may be not at all.
 
     A text's law depends on its prompt alone.  Where the plan has one way of drafting, it is the
-    text that `Decoder.generate` gives with its seed, up to rounding; where it has several, which
-    of them drafts is up to the neighbours, and so is which text of that law it is, unless it is
-    greedy.
+    text that `Decoder.generate` gives with its seed, up to rounding; where it has several, or the
+    machine is followed, which of them drafts is up to the neighbours, and so is which text of that
+    law it is, unless it is greedy.
 
         scheduler = Scheduler(decoder, max_rows=4)
         first, second = (scheduler.submit(prompt, seed=0) for prompt in prompts)
@@ -50,21 +52,21 @@ class Scheduler:
     def __init__(
         self, decoder: Decoder, *, max_rows: int = 8, prefill_tokens: int | None = None
     ) -> None:
-        if decoder.loop is not None:
-            raise PlannerError(
-                "decoder: got one that follows the machine, expected one that carries its plan out "
-                "to the letter: settings are compared by times of one text; make it without follow"
-            )
         self.decoder = decoder
         self.max_rows = checked_count(max_rows, "max_rows")
         if prefill_tokens is not None:
             checked_count(prefill_tokens, "prefill_tokens")
         self.prefill_tokens = prefill_tokens
         self.total_ms = 0.0
+        tables = decoder.plan.tables
+        self._ways = decoder.plan.ways if decoder.loops is None else [*chain(*tables)]
+        """The ways of every row's steps: the plan's, or those of all of its tables."""
+        self._starts = [0, *accumulate(map(len, tables))]
+        """The place of each table's first among them."""
         self._waiting: deque[Request] = deque()
         self._rows: dict[Request, Writer] = {}
         self._free: list[Session] = []
-        self._totals: dict[tuple[int, int], _Totals] = defaultdict(_Totals)
+        self._totals: dict[tuple[int, _Setting], _Totals] = defaultdict(_Totals)
 
     @property
     def num_rows(self) -> int:
@@ -83,12 +85,13 @@ class Scheduler:
         return [
             SharedSteps(
                 num_rows=num_rows,
-                setting=which,
+                setting=setting.place,
+                followed=setting.followed,
                 num_steps=totals.num_steps,
                 num_tokens=totals.num_tokens,
                 total_ms=totals.ms,
             )
-            for (num_rows, which), totals in sorted(self._totals.items())
+            for (num_rows, setting), totals in sorted(self._totals.items())
         ]
 
     def submit(
@@ -125,12 +128,13 @@ class Scheduler:
         start = perf_counter()
         while self._waiting and len(self._rows) < self.max_rows:
             self._admit(self._waiting.popleft())
-        which, shares = self._shared_out()
+        shares = self._shared_out()
         rows = [(request, self._rows[request]) for request in shares]
         reading = {request for request, row in rows if row.reads}
+        setting = self._chosen(len(rows) - len(reading))
         try:
             found = together(
-                [row.going_on(which, shares[request]) for request, row in rows],
+                [row.going_on(setting.way, shares[request]) for request, row in rows],
                 last=self.decoder.target,
             )
         except BaseException as error:  # a person's interruption, too: caches are amid a step
@@ -149,20 +153,36 @@ class Scheduler:
                 self._release(request)
         if rows and not reading:
             num_tokens = sum(len(new) for new in found if not isinstance(new, PlannerError))
-            self._totals[len(rows), which].add(num_tokens, ms)
+            self._totals[len(rows), setting].add(num_tokens, ms)
+            self._note([row for _, row in rows], found, ms)
         return bool(self._rows or self._waiting)
 
-    def _shared_out(self) -> tuple[int, dict[Request, int | None]]:
-        """The setting of the next step by its place, and who takes part, with the most tokens to
-        read of those whose prompt is not read yet: first come, first served."""
-        num_texts = sum(not row.reads for row in self._rows.values())
+    def _chosen(self, num_texts: int) -> _Setting:
+        """The setting of the next step, which so many texts take beside those that are read."""
+        loops, place = self.decoder.loops, self.decoder.plan.place_at(num_texts)
+        if loops is None or num_texts == 0:
+            return _Setting(place, None, place)
+        followed = loops.at(num_texts).choose()
+        return _Setting(place, followed, self._starts[place] + followed)
+
+    def _note(self, rows: Sequence[Writer], found: Sequence[object], ms: float) -> None:
+        """Let the loop that chose a step's setting know of it, unless a row failed."""
+        loops = self.decoder.loops
+        if loops is None or any(isinstance(new, PlannerError) for new in found):
+            return
+        emitted = [len(row.run.steps[-1].tokens) for row in rows]
+        loops.at(len(rows)).note(sum(emitted) / len(rows), ms)
+
+    def _shared_out(self) -> dict[Request, int | None]:
+        """Who takes part in the next step, with the most tokens to read of those whose prompt is
+        not read yet: first come, first served."""
         left, shares = self.prefill_tokens, dict[Request, int | None]()
         for request, row in self._rows.items():
             if left != 0 or not row.reads:
                 shares[request] = left
             if left and row.reads:
                 left -= min(left, row.session.num_unread)
-        return self.decoder.plan.place_at(num_texts), shares
+        return shares
 
     def _release(self, request: Request) -> None:
         """End the request with the tokens that it has; its row is the next one's."""
@@ -174,13 +194,22 @@ class Scheduler:
 
     def _admit(self, request: Request) -> None:
         session = self._free.pop() if self._free else None
-        row = self._rows[request] = self.decoder.writer(request.wanted, session)
+        row = self._rows[request] = self.decoder.writer(request.wanted, session, self._ways)
         request.run = row.run
 
     def _fail(self, request: Request, fault: str) -> None:
         """End the request with an error, and forget its caches, in which anything may stand."""
         del self._rows[request]
         request.done, request.fault = True, fault
+
+
+class _Setting(NamedTuple):
+    """A step's setting: its place in the plan, in the table there if the machine is followed, and
+    among every row's ways."""
+
+    place: int
+    followed: int | None
+    way: int
 
 
 @dataclass

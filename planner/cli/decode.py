@@ -72,8 +72,6 @@ def command(
         raise click.UsageError("--num-prompts says how many of --prompts FILE to use")
     if batch_size is not None and prompts is None:
         raise click.UsageError("--batch-size says how many of --prompts FILE decode together")
-    if batch_size is not None and follow:
-        raise click.UsageError("--follow compares times of one text; leave it or --batch-size")
 
     from ..plans.plan import Plan
 

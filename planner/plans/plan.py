@@ -121,6 +121,11 @@ class BatchSetting(Part):
     predicted: Predicted | None = Field(
         default=None, description="times are those of the steps that all of them share"
     )
+    settings: list[PlanSetting] = Field(
+        default=[],
+        description="that decoding may change between there, its own first, not to speculate last; "
+        "none: the plan's",
+    )
 
     @property
     def speculates(self) -> bool:
@@ -235,6 +240,11 @@ class Plan(Document):
         """The plan itself, and its settings for more requests at a time."""
         return [self, *self.by_batch]
 
+    @property
+    def tables(self) -> list[list[PlanSetting]]:
+        """The settings that decoding may change between, for each of `ways`."""
+        return [way.settings or self.settings for way in self.ways]
+
     def place_at(self, num_requests: int) -> int:
         """The place among `ways` of what serves so many requests at a time: of what was planned for
         as many, or for the next larger number, or else for the largest."""
@@ -252,6 +262,7 @@ class Plan(Document):
                 "drafting": way.drafting,
                 "verifier": way.verifier,
                 "predicted": way.predicted,
+                "settings": way.settings or self.settings,
                 "made_from": origin,
                 "by_batch": [],
             }
@@ -264,7 +275,7 @@ class Plan(Document):
 
         Raises PlannerError where their numbers do not rise.
         """
-        kept = {"drafting", "verifier", "predicted"}
+        kept = {"drafting", "verifier", "predicted", "settings"}
         found = [
             {"batch_size": each.batch_size, **each.model_dump(include=kept)} for each in others
         ]

@@ -45,7 +45,9 @@ class Continuation(Part):
         default=None, description="that time by step, in whole microseconds"
     )
     followed: FollowedSteps | None = Field(
-        default=None, description="absent where the plan was carried out to the letter"
+        default=None,
+        description="absent where the plan was carried out to the letter, or several prompts "
+        "decoded together",
     )
 
     @model_validator(mode="after")
@@ -88,14 +90,42 @@ class Measured(Part):
         return self.num_steps / max(self.num_tokens, 1)
 
 
+class Followed(Part):
+    """The changes of settings while decoding, and what was believed at its end."""
+
+    steps: list[int] = Field(
+        min_length=1, description="of every setting of the plan's table, in its order"
+    )
+    factor: float = Field(gt=0, description="a step's time over the planned one, same setting")
+    chance: float = Field(
+        gt=0, description="a drafted token's chance of acceptance over the planned one"
+    )
+    looked_ms: float = Field(
+        default=0.0, ge=0, description="believed to be lost by looking at other settings"
+    )
+
+
 class SharedSteps(Part):
     """The steps of one setting that so many requests took together, no prompt being read."""
 
     num_rows: Count
     setting: int = Field(ge=0, description="0: the plan's own; n: the n-th of its by_batch")
+    followed: int | None = Field(
+        default=None,
+        ge=0,
+        description="its place in the table there; absent where the plan was carried out to the "
+        "letter",
+    )
     num_steps: Count
     num_tokens: int = Field(ge=0, description="of all requests")
     total_ms: float = Field(ge=0)
+
+
+class FollowedTogether(Followed):
+    """What was followed while so many requests decoded together, or more than half as many."""
+
+    num_rows: Count = Field(description="the most")
+    setting: int = Field(ge=0, description="whose table it is, as in the steps")
 
 
 class Together(Part):
@@ -107,6 +137,9 @@ class Together(Part):
         default=None, description="the same of autoregressive decoding, as many at a time"
     )
     steps: list[SharedSteps]
+    followed: list[FollowedTogether] = Field(
+        default=[], description="empty where the plan was carried out to the letter"
+    )
 
 
 class Baseline(Part):
@@ -115,19 +148,6 @@ class Baseline(Part):
     num_tokens: int = Field(ge=0)
     ms_per_token: float = Field(ge=0)
     speedup: Estimate = Field(description="measured; 95 % interval over prompts")
-
-
-class Followed(Part):
-    """The changes of settings while decoding, and what was believed at its end."""
-
-    steps: list[int] = Field(min_length=1, description="of every setting of the plan, in its order")
-    factor: float = Field(gt=0, description="a step's time over the planned one, same setting")
-    chance: float = Field(
-        gt=0, description="a drafted token's chance of acceptance over the planned one"
-    )
-    looked_ms: float = Field(
-        default=0.0, ge=0, description="believed to be lost by looking at other settings"
-    )
 
 
 class Report(Document):
@@ -146,7 +166,9 @@ class Report(Document):
     measured: Measured
     baseline: Baseline | None = None
     followed: Followed | None = Field(
-        default=None, description="absent where the plan was carried out to the letter"
+        default=None,
+        description="absent where the plan was carried out to the letter, or several prompts "
+        "decoded together",
     )
     together: Together | None = Field(
         default=None, description="absent where one prompt was decoded at a time"

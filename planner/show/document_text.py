@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..documents.counted import counted
@@ -15,6 +15,7 @@ from ..plans.check import Check
 from ..plans.files import AnyDocument
 from ..plans.plan import Plan
 from ..plans.report import Report, Reports
+from ..plans.settings import PlanSetting
 from .check_text import show_check
 from .head_text import show_head
 from .promises import show_reports
@@ -127,25 +128,33 @@ def _by_batch(plan: Plan) -> list[Shown]:
 
 
 def _settings(plan: Plan) -> list[Shown]:
-    """The table of settings that decoding may change between; nothing where there is none."""
+    """The tables of settings that decoding may change between; nothing where there is none."""
     if len(plan.settings) < 2:
         return []
     title = (
         "settings that are nearly the best where times or acceptance are others; speedup as "
         "profiled, and where drafted tokens are accepted half as often"
     )
-    alone_ms = plan.settings[-1].step_ms
-    rows = [
+    headings = ["setting", "tokens per step", "step, ms", "speedup", "half accepted"]
+    tables: list[Shown] = [table(title, headings, _setting_rows(plan.settings), num_left=1)]
+    for way in plan.by_batch:
+        if way.settings:
+            title = f"likewise for {way.batch_size} requests at a time"
+            tables.append(table(title, headings, _setting_rows(way.settings), num_left=1))
+    return tables
+
+
+def _setting_rows(settings: Sequence[PlanSetting]) -> list[list[str]]:
+    alone_ms = settings[-1].step_ms
+    return [
         [
             setting.words,
             f"{setting.tokens_per_step:.2f}",
             f"{setting.step_ms:.2f}",
             *(f"{setting.tokens_at(c) * alone_ms / setting.step_ms:.2f}" for c in (1.0, 0.5)),
         ]
-        for setting in plan.settings
+        for setting in settings
     ]
-    headings = ["setting", "tokens per step", "step, ms", "speedup", "half accepted"]
-    return [table(title, headings, rows, num_left=1)]
 
 
 def _tree_table(plan: Plan) -> Table:

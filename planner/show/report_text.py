@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..documents.counted import counted
-from ..plans.report import Report
+from ..plans.plan import Plan
+from ..plans.report import Followed, Report, SharedSteps
 from .tables import Named, Shown, shares_table, table
 from .words import model_words, summary
 
@@ -69,17 +70,17 @@ def _by_requests(report: Report) -> list[Shown]:
         return []
     rows = []
     for each in report.together.steps:
-        plan = report.plan.at_batch(report.plan.ways[each.setting].batch_size)
-        predicted = plan.predicted if plan.batch_size == each.num_rows else None
+        words, *predicted = _promised(report.plan, each)
+        tokens, ms = (f"{number:.2f}" if number else "" for number in predicted)
         rows.append(
             [
                 str(each.num_rows),
-                plan.words,
+                words,
                 str(each.num_steps),
                 f"{each.num_tokens / each.num_steps / each.num_rows:.3f}",
-                f"{predicted.tokens_per_step.value:.2f}" if predicted else "",
+                tokens,
                 f"{each.total_ms / each.num_steps:.2f}",
-                f"{predicted.step_ms.value:.2f}" if predicted else "",
+                ms,
                 f"{1e3 * each.num_tokens / each.total_ms:.1f}" if each.total_ms else "",
             ]
         )
@@ -90,19 +91,43 @@ def _by_requests(report: Report) -> list[Shown]:
     return [table(title, headings, rows, num_left=2)]
 
 
+def _promised(plan: Plan, steps: SharedSteps) -> tuple[str, float | None, float | None]:
+    """The drafting of shared steps in words, and the tokens and milliseconds of one that the plan
+    says for as many requests; None for other numbers of them."""
+    carried = plan.at_batch(plan.ways[steps.setting].batch_size)
+    planned = carried.batch_size == steps.num_rows
+    if steps.followed is not None:
+        setting = carried.settings[steps.followed]
+        expected = (setting.tokens_per_step, setting.step_ms) if planned else (None, None)
+        return setting.words, *expected
+    predicted = carried.predicted if planned else None
+    if predicted is None:
+        return carried.words, None, None
+    return carried.words, predicted.tokens_per_step.value, predicted.step_ms.value
+
+
 def _followed(report: Report) -> str:
     """How often every setting was used, and how far the present was from what was planned."""
     followed = report.followed
+    if report.together is not None:
+        return ". ".join(
+            f"Up to {counted(each.num_rows, 'request')} at a time: {_believed(each)}"
+            for each in report.together.followed
+        )
     if followed is None:
         return ""
     used = [
         f"{setting.words}: {counted(steps, 'step')}"
         for setting, steps in zip(report.plan.settings, followed.steps, strict=True)
     ]
+    return f"{'; '.join(used)}. {_believed(followed).capitalize()}"
+
+
+def _believed(followed: Followed) -> str:
     return (
-        f"{'; '.join(used)}. In the end a step took {followed.factor:.2f} times as long as "
-        f"planned, and drafted tokens were accepted {followed.chance:.2f} times as often. "
-        f"Looking at other settings cost {followed.looked_ms:.3g} ms"
+        f"in the end a step took {followed.factor:.2f} times as long as planned, and drafted "
+        f"tokens were accepted {followed.chance:.2f} times as often; looking at other settings "
+        f"cost {followed.looked_ms:.3g} ms"
     )
 
 

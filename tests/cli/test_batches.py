@@ -78,7 +78,6 @@ def test_the_report_says_how_each_number_was_drafted_for(folder):
     [
         (["--batch-size", "0"], "0 is not in the range x>=1"),
         (["--batch-size", "two"], "'two' is not a valid integer range"),
-        (["--batch-size", "2", "--follow"], "--follow compares times of one text"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(folder, words, fault):

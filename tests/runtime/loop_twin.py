@@ -40,9 +40,9 @@ from planner.policies.compiled.closed_loop_kernel import (
 class TwinLoop:
     """The same beliefs and choices as `runtime.closed_loop.ClosedLoop`."""
 
-    def __init__(self, settings: Sequence[PlanSetting]) -> None:
+    def __init__(self, settings: Sequence[PlanSetting], num_texts: int = 1) -> None:
         number = len(settings)
-        self._settings = list(settings)
+        self._settings, self._num_texts = list(settings), num_texts
         self._planned_ms = np.array([setting.step_ms for setting in settings])
         further = 1 - self._planned_ms.min() / self._planned_ms
         self._rows = np.column_stack([np.ones(number), further, np.eye(number)])
@@ -65,7 +65,7 @@ class TwinLoop:
         self._rate()
         self._credit = CREDIT * settings[0].step_ms
         self._which, self._missed, self._again = 0, 0, False
-        self._noted: list[tuple[int, float]] = []
+        self._noted: list[tuple[float, float]] = []
         self._looks = False
         self.steps = [0] * number
         """Steps so far, by setting."""
@@ -85,7 +85,7 @@ class TwinLoop:
             self._which = self._chosen()
         return self._which
 
-    def note(self, num_tokens: int, ms: float) -> None:
+    def note(self, num_tokens: float, ms: float) -> None:
         """The step emitted `num_tokens` and took `ms` milliseconds."""
         self._noted.append((num_tokens, ms))
         long = sum(each for _, each in self._noted) >= BLOCK_MS
@@ -96,7 +96,7 @@ class TwinLoop:
             self._noted.clear()
             self.factor = exp(self._rows[self._which] @ self._mean)
 
-    def _take_in(self, num_tokens: int, ms: float) -> None:
+    def _take_in(self, num_tokens: float, ms: float) -> None:
         which = self._which
         self.steps[which] += 1
         drafts, missed = self._settings[which].speculates, self._missed
@@ -149,7 +149,7 @@ class TwinLoop:
 
     def _uneven(self, which: int) -> float:
         """The variance of a step's tokens."""
-        return UNEVEN * (float(self._emitted[which]) - 1)
+        return UNEVEN * (float(self._emitted[which]) - 1) / self._num_texts
 
     def _follow_time(self, which: int, longer: float) -> None:
         """longer  the logarithm of the step's time over the planned one"""
@@ -184,7 +184,7 @@ class TwinLoop:
         known = float(self._rows[which] @ column)
         return column, known, known + self._scatter[which]
 
-    def _follow_chance(self, which: int, num_tokens: int) -> None:
+    def _follow_chance(self, which: int, num_tokens: float) -> None:
         kept = self._chance_kept
         self._doubt = self._doubt * np.outer(kept, kept) + (1 - CHANCE_KEPT**2) * self._own
         self._doubt[0, 0] += CHANCES_DRIFT**2

@@ -87,13 +87,13 @@ def test_every_family_reads_for_many_texts_as_for_each(family, implementation):
     assert_as_alone(model, hidden=True)
 
 
-@pytest.mark.parametrize("most_rows", [0, 40])
+@pytest.mark.parametrize("row_counts", [(), range(41)])
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 @pytest.mark.parametrize("family", FUSED_FAMILIES)
-def test_fused_passes_do_too(family, num_threads, most_rows, monkeypatch):
+def test_fused_passes_do_too(family, num_threads, row_counts, monkeypatch):
     """Passes in parts, and in one call, in which threads share the heads of all texts."""
-    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
-    monkeypatch.setattr(WholePass, "most_rows", most_rows)
+    monkeypatch.setattr(FusedModel, "choose_ways", lambda self: None)
+    monkeypatch.setattr(WholePass, "row_counts", row_counts)
     monkeypatch.setattr(WholePass, "team", team_of(num_threads))
     monkeypatch.setattr(FreeCores, "now", lambda self: num_threads)
     assert_as_alone(FusedModel(uneven(small_model(family))), hidden=True)

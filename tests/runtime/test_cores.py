@@ -115,7 +115,7 @@ def test_every_pass_is_told_of(machine, monkeypatch) -> None:
     monkeypatch.setattr(fused, "CORES", free)
     model = FusedModel(small_model("llama"))
     cache = TreeCache(2, 128)
-    model._whole.most_rows = 1
+    model._whole.row_counts = {1}
     told.clear()
     for size in (MOST_ROWS + 1, 1):
         tokens = torch.zeros(size, dtype=torch.int64)

@@ -125,10 +125,12 @@ def passed(
 def way(request, monkeypatch):
     """The ways to compute a pass: few rows in one call or in parts, and what is between these."""
     in_one_call = request.param in ("in one call", "by three threads")
-    monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS if in_one_call else 0)
+    monkeypatch.setattr(
+        WholePass, "row_counts", fused_passes.ALL if in_one_call else fused_passes.NONE
+    )
     monkeypatch.setattr(WholePass, "team", team_of(3) if "three" in request.param else ALONE)
     monkeypatch.setattr(FreeCores, "now", lambda self: 3)
-    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
+    monkeypatch.setattr(FusedModel, "choose_ways", lambda self: None)
     if request.param == "all by torch":
         monkeypatch.setattr(fused_rows, "CompiledRows", fused_rows.TorchRows)
     if request.param.startswith("attention"):
@@ -240,8 +242,7 @@ def test_a_pass_in_one_call_that_is_wrong_is_caught_as_well(num_rows, monkeypatc
         factor = np.float32(1.01 if len(rows.x) == num_rows else 1)
         return [factor * each for each in right(rows, *others)]
 
-    monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS)
-    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
+    monkeypatch.setattr(FusedModel, "choose_ways", lambda self: None)
     assert type(fused(uneven(small_model("llama")))) is FusedModel
     monkeypatch.setattr(compiled_pass, "read_rows", wrong)
     assert type(fused(uneven(small_model("llama")))) is HuggingFaceModel
@@ -268,24 +269,47 @@ def test_documents_say_that_passes_were_fused():
     assert as_language_model(small_model("gemma")).attention == "sdpa"
 
 
-@pytest.mark.parametrize("slow_from", [1, 3, 40, fused_passes.MOST_ROWS + 1])
-def test_passes_are_made_in_one_call_as_long_as_that_is_faster(slow_from, monkeypatch):
-    """The clock says here that it is up to some number of rows."""
+@pytest.mark.parametrize(
+    "quick",
+    [range(0), range(1, 3), range(1, 40), range(1, 64), {1, *range(6, 50)}, range(2, 64)],
+    ids=str,
+)
+def test_passes_are_made_in_one_call_where_that_is_faster(quick, monkeypatch):
+    """The clock says here of which numbers of rows it is: up to a quarter of them the model knows,
+    of some three it does not."""
     model = FusedModel(small_model("llama"))
     whole = model._whole
 
     def seconds(num_rows):
-        return 1.0 + (whole.most_rows > 0) * (1 if num_rows >= slow_from else -0.5)
+        return 1.0 + (len(whole.row_counts) > 0) * (-0.5 if num_rows in quick else 1)
 
     monkeypatch.setattr(model, "_seconds", seconds)
-    model._choose_rows(whole)
-    assert whole.most_rows == slow_from - 1
+    model.choose_ways()
+    for number in fused_passes.ALL:
+        near = {number, *range(round(0.8 * number), round(1.25 * number) + 1)}
+        if len(near & {*quick}) in (0, len(near)):
+            assert (number in whole.row_counts) == (number in quick)
+
+
+def test_numbers_beyond_two_that_are_slower_are_not_asked_about(monkeypatch):
+    model, asked = FusedModel(small_model("llama")), set()
+    whole = model._whole
+
+    def seconds(num_rows):
+        asked.add(num_rows)
+        return 1.0 + (len(whole.row_counts) > 0 and num_rows > 1)
+
+    monkeypatch.setattr(model, "_seconds", seconds)
+    model.choose_ways()
+    assert whole.row_counts == {1}
+    assert asked == {1, 2, 3, 7}
 
 
 @pytest.mark.parametrize("gain", [-1, 1])
 def test_as_many_threads_as_torch_has_or_one_by_the_clock(gain, monkeypatch):
     """The clock is asked again once torch has another number of them."""
     model, asked = FusedModel(small_model("llama")), []
+    model._threads_timed = 0
     monkeypatch.setattr(
         fused_passes, "team_of", lambda num_threads: ALONE._replace(size=num_threads)
     )
@@ -300,8 +324,7 @@ def test_as_many_threads_as_torch_has_or_one_by_the_clock(gain, monkeypatch):
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_team_gets_what_one_thread_gets_to_the_last_bit(size, monkeypatch):
     """Two heads of keys, so that some threads have none."""
-    monkeypatch.setattr(FusedModel, "_choose_rows", lambda self, whole: None)
-    monkeypatch.setattr(WholePass, "most_rows", fused_passes.MOST_ROWS)
+    monkeypatch.setattr(FusedModel, "choose_ways", lambda self: None)
     model = FusedModel(uneven(small_model("qwen3")))
     alone = logits_and_hidden_of_few(model)
     monkeypatch.setattr(WholePass, "team", team_of(size))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -179,12 +178,6 @@ def test_wrong_input_is_said_in_one_line(settings, fault):
 def test_a_step_reads_something_of_a_prompt():
     with pytest.raises(PlannerError, match="prefill_tokens: got 0, expected an integer >= 1"):
         Scheduler(decoder_of("tree"), prefill_tokens=0)
-
-
-def test_a_decoder_that_follows_the_machine_is_refused():
-    decoder = replace(decoder_of("tree"), loop=object())
-    with pytest.raises(PlannerError, match="got one that follows the machine"):
-        Scheduler(decoder)
 
 
 def test_a_cancelled_text_is_not_whole():

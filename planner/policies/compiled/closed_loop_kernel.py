@@ -56,9 +56,10 @@ LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 EMITTED, BY_CHANCE, NOISE, STEPS = range(4)
 """Rows of `Beliefs.settings`: tokens of a step, as believed; by how much their logarithm changes
 with that of the chance; the variance of a step's logarithmic time; steps so far."""
-CREDITED, LOOKED, OFF, UNREAD, WHICH = range(5)
+CREDITED, LOOKED, OFF, UNREAD, WHICH, TEXTS = range(6)
 """Places of `Beliefs.numbers`: milliseconds that may be spent on looks, and that were; steps in a
-row that were off, to which side; tokens that the draft has not read; the next step's setting."""
+row that were off, to which side; tokens that the draft has not read; the next step's setting; texts
+that share a step, at least."""
 
 _hope, _emitted = njit(cache=True)(hope), njit(cache=True)(emitted)
 
@@ -71,7 +72,7 @@ class Beliefs(NamedTuple):
     settings: np.ndarray
     """float64 [4, K]"""
     numbers: np.ndarray
-    """float64 [5]"""
+    """float64 [6]"""
     mean: np.ndarray
     """float64 [K + 2]: f, g and every r_s"""
     spread: np.ndarray
@@ -84,17 +85,20 @@ class Beliefs(NamedTuple):
     """float64 [K + 2]: room for what a step's time, or tokens, share with each of either"""
 
 
-def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -> Beliefs:
+def new_beliefs(
+    step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray, num_texts: int
+) -> Beliefs:
     """The beliefs before the first step, whose setting is chosen.
 
     step_ms          float64 [K]  as planned, the plan's own first
     chances, lengths  float64 [K]  the chain that emits as much as each; 0 where nothing is drafted
+    num_texts        that share a step, at least
     """
     number = len(step_ms)
     made = Beliefs(
         np.array([np.log(step_ms), 1 - step_ms.min() / step_ms, chances, lengths]),
         np.zeros((4, number)),
-        np.zeros(5),
+        np.zeros(6),
         np.zeros(number + 2),
         np.zeros((number + 2, number + 2)),
         np.zeros(number + 1),
@@ -102,7 +106,7 @@ def new_beliefs(step_ms: np.ndarray, chances: np.ndarray, lengths: np.ndarray) -
         np.zeros(number + 2),
     )
     made.settings[NOISE] = SCATTER**2
-    made.numbers[CREDITED] = CREDIT * step_ms[0]
+    made.numbers[CREDITED], made.numbers[TEXTS] = CREDIT * step_ms[0], num_texts
     begin(tuple(made))
     return made
 
@@ -122,7 +126,8 @@ def advance(beliefs, noted, count):  # type: ignore[no-untyped-def]
     one's.
 
     beliefs  plain tuple of the fields of `Beliefs`
-    noted    float64 [2, at least count]: tokens and milliseconds of every step
+    noted    float64 [2, at least count]: tokens (a text's, on average) and milliseconds of every
+             step
 
     Returns the next step's setting, this one's time over the planned one, as believed, c, and
     whether the next one is the best: neither a look, nor this one again because it is not known.
@@ -215,7 +220,7 @@ def _alike(beliefs: Beliefs, one: int, other: int) -> float:
 @uncounted
 def _uneven(beliefs: Beliefs, which: int) -> float:
     """The variance of a step's tokens."""
-    return UNEVEN * (beliefs.settings[EMITTED, which] - 1.0)
+    return UNEVEN * (beliefs.settings[EMITTED, which] - 1.0) / beliefs.numbers[TEXTS]
 
 
 @uncounted
@@ -295,7 +300,7 @@ def _widen(spread: np.ndarray, deviations: tuple[float, float, float], times: fl
 
 
 @uncounted
-def _follow_chance(beliefs: Beliefs, which: int, num_tokens: int) -> None:
+def _follow_chance(beliefs: Beliefs, which: int, num_tokens: float) -> None:
     """Take in how many tokens came out."""
     chances, doubt, column = beliefs.chances, beliefs.doubt, beliefs.column
     settings, size = beliefs.settings, len(chances)
