@@ -122,7 +122,7 @@ class SharedSteps(Part):
 
 
 class FollowedTogether(Followed):
-    """What was followed while so many requests decoded together, or more than half as many."""
+    """The same of the steps that so many requests took together, or more than half as many."""
 
     num_rows: Count = Field(description="the most")
     setting: int = Field(ge=0, description="whose table it is, as in the steps")
