@@ -41,6 +41,9 @@ are.
 
 Where several texts decode together, all of them have one setting in a step.  How long that takes
 depends on how many they are, so there is a loop of its own for every doubling of their number.
+Where nobody planned for about so many, the table's times say little: for one text a pass over seven
+tokens may take a quarter longer than over one, for eight texts three times as long.  So each of its
+settings is taken for three steps there, and what they took is where the loop begins.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ from planner.policies.compiled.closed_loop_kernel import (
     BLOCK,
     BLOCK_MS,
     LOOKED,
+    LOOKS,
     STEPS,
     WHICH,
     advance,
@@ -68,31 +72,52 @@ class ClosedLoop:
 
     settings   at least one, the plan's own first
     num_texts  that decode together, at least: their steps' tokens scatter less
+    known      their times are those of about so many texts; otherwise each is taken for a few steps
+               first, and these are what is believed and followed then
 
         loop = ClosedLoop(plan.settings)
         which = loop.choose()                          # decode a step with settings[which]
         loop.note(num_tokens=3, ms=12.5)
     """
 
-    def __init__(self, settings: Sequence[PlanSetting], num_texts: int = 1) -> None:
-        step_ms = np.array([setting.step_ms for setting in settings])
-        chains = np.array([setting.chain for setting in settings], np.float64)
-        chances, lengths = chains.T
-        self._beliefs = new_beliefs(step_ms, chances, lengths, num_texts)
-        self._arrays = tuple(self._beliefs)
+    def __init__(
+        self, settings: Sequence[PlanSetting], num_texts: int = 1, *, known: bool = True
+    ) -> None:
+        self._settings, self._num_texts = settings, num_texts
         self._noted, self._count = np.ones((2, BLOCK)), 0
-        advance(tuple(each.copy() for each in self._arrays), self._noted, 1)  # compile it now
-        self._which = int(self._beliefs.numbers[WHICH])
         self._left = 0.0
         """Milliseconds until what was noted is taken in."""
         self.factor = 1.0
         """A step's time now over the planned one, for the setting of the last step."""
         self.chance = 1.0
         """c: a drafted token's chance of acceptance now over the planned one."""
+        self._found: list[list[float]] = [[] for _ in settings]
+        """Milliseconds of the first steps of each, while times are not known."""
+        self._begin(np.array([setting.step_ms for setting in settings]))
+        advance(tuple(each.copy() for each in self._arrays), self._noted, 1)  # compile it now
+        self._unknown = [] if known else [*reversed(range(len(settings)))]
+        """The settings whose times are still to be found, the next one last."""
+        if self._unknown:
+            self._which = 0
+
+    def _begin(self, step_ms: np.ndarray) -> None:
+        chances, lengths = np.array([each.chain for each in self._settings], np.float64).T
+        self._beliefs = new_beliefs(step_ms, chances, lengths, self._num_texts)
+        self._arrays = tuple(self._beliefs)
+        self._which = int(self._beliefs.numbers[WHICH])
+        self._longer = step_ms / [each.step_ms for each in self._settings]
+        """float64 [settings]: the times to begin with over the planned ones."""
+
+    @property
+    def known(self) -> bool:
+        """Are all settings' times known by now?"""
+        return not self._unknown
 
     @property
     def steps(self) -> list[int]:
         """Steps so far, by setting."""
+        if self._unknown:
+            return [len(each) for each in self._found]
         steps = [int(each) for each in self._beliefs.settings[STEPS]]
         steps[self._which] += self._count
         return steps
@@ -115,13 +140,34 @@ class ClosedLoop:
 
     def note(self, num_tokens: float, ms: float) -> None:
         """The step emitted `num_tokens` (a text's, on average) and took `ms` milliseconds."""
-        count = self._count
+        if self._unknown:
+            self._note_first(ms)
+            return
+        count, longer = self._count, self._longer[self._which]
         self._noted[0, count], self._noted[1, count] = num_tokens, ms
         self._count = count = count + 1
         self._left -= ms
         if self._left <= 0 or count == BLOCK:
-            which, self.factor, self.chance, best = advance(self._arrays, self._noted, count)
+            which, factor, self.chance, best = advance(self._arrays, self._noted, count)
+            self.factor = factor * longer
             self._which, self._count, self._left = which, 0, BLOCK_MS if best else 0.0
+
+    def _note_first(self, ms: float) -> None:
+        """Another step of a setting whose time is not known; the first finds nothing warm."""
+        self._found[self._which].append(ms)
+        if len(self._found[self._which]) <= LOOKS:
+            return
+        self._unknown.pop()
+        if self._unknown:
+            self._which = self._unknown[-1]
+            return
+        tokens = np.array([each.tokens_per_step for each in self._settings])
+        step_ms = np.array([sum(each[1:]) / LOOKS for each in self._found])
+        self._begin(step_ms)
+        self._beliefs.settings[STEPS] = 1 + LOOKS
+        took = sum(map(sum, self._found))
+        best = (1 + LOOKS) * float(tokens.sum() * (step_ms / tokens).min())
+        self._beliefs.numbers[LOOKED] = took - best
 
 
 class ClosedLoops:
@@ -138,6 +184,8 @@ class ClosedLoops:
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._tables = plan, plan.tables
+        self._sizes = [(way if way.settings else plan).batch_size for way in plan.ways]
+        """The number of texts that each table was made for."""
         self._loops: dict[tuple[int, int], ClosedLoop] = {}
         self.at(1)  # compile it now
 
@@ -145,7 +193,9 @@ class ClosedLoops:
         """The loop of so many texts, at least one; it chooses from the table for as many."""
         place, most = self._plan.place_at(num_texts), _doubled(num_texts)
         if (place, most) not in self._loops:
-            self._loops[place, most] = ClosedLoop(self._tables[place], most // 2 + 1)
+            known = _doubled(self._sizes[place]) == most
+            loop = ClosedLoop(self._tables[place], most // 2 + 1, known=known)
+            self._loops[place, most] = loop
         return self._loops[place, most]
 
     @property

@@ -32,12 +32,24 @@ class Run:
     steps: list[StepRecord] = field(default_factory=list)
     tokens_by_step: list[int] = field(default_factory=list)  # up to the text's end
     step_ms: list[float] = field(default_factory=list)  # bookkeeping included
+    beside_prompts: set[int] = field(default_factory=set)
+    """The steps in which other texts' prompts were read: their times are not a step's."""
     followed: list[tuple[int, float, float]] = field(default_factory=list)
     """The setting of each step, and the closed loop's factor and chance behind it."""
 
     @property
     def decode_ms(self) -> float:
         return sum(self.step_ms)
+
+    @property
+    def all_steps(self) -> np.ndarray:
+        """float64 [2, steps]: milliseconds and tokens of each."""
+        return np.array([self.step_ms, self.tokens_by_step], np.float64)
+
+    @property
+    def timed(self) -> np.ndarray:
+        """float64 [2, any]: the same of the steps in which no prompt was read."""
+        return np.delete(self.all_steps, sorted(self.beside_prompts), axis=1)
 
 
 def report_of(
@@ -129,29 +141,44 @@ def _baseline(runs: Sequence[Run], baseline: Sequence[Run]) -> Baseline:
 def speedup(runs: Sequence[Run], baseline: Sequence[Run]) -> Estimate:
     """How many times less a token costs in `runs` than in `baseline`, the same prompts in order.
 
-    Ratio of total milliseconds per token; 95 % interval by resampling prompts (percentiles of
-    `NUM_RESAMPLES` bootstrap replicates, fixed seed).  With a single prompt its steps are
-    resampled instead, which leaves out how prompts differ.
+    Ratio of milliseconds per token, of steps in which no prompt was read; 95 % interval by
+    resampling prompts (percentiles of `NUM_RESAMPLES` bootstrap replicates, fixed seed).  With a
+    single prompt its steps are resampled instead, which leaves out how prompts differ.
     """
+    texts = _timed(baseline, runs)
     rng = np.random.default_rng(0)
-    if len(runs) > 1:
-        drawn = [rng.integers(len(runs), size=(NUM_RESAMPLES, len(runs)))] * 2
+    if len(texts) > 1:
+        drawn = [rng.integers(len(texts), size=(NUM_RESAMPLES, len(texts)))] * 2
         totals = [
-            np.array([(run.decode_ms, len(run.tokens)) for run in each]).T
-            for each in (baseline, runs)
+            np.array([steps.sum(axis=1) for steps in each]).T for each in zip(*texts, strict=True)
         ]
     else:
-        totals = [np.array([each[0].step_ms, each[0].tokens_by_step]) for each in (baseline, runs)]
+        totals = [*texts[0]]
         sizes = [each.shape[1] for each in totals]
         drawn = [rng.integers(size, size=(NUM_RESAMPLES, size)) for size in sizes]
+    value = _per_token(totals[0]) / _per_token(totals[1])
     sums = [each[:, places].sum(axis=-1) for each, places in zip(totals, drawn, strict=True)]
     alone, own = (milliseconds / tokens for milliseconds, tokens in sums)
-    ratios = alone / own
-    value = _ms_per_token(baseline) / _ms_per_token(runs)
     tail = (1 - COVERAGE) / 2
-    low, high = np.quantile(ratios, [tail, 1 - tail])
+    low, high = np.quantile(alone / own, [tail, 1 - tail])
     return Estimate(value=value, low=min(float(low), value), high=max(float(high), value))
 
 
 def _ms_per_token(runs: Sequence[Run]) -> float:
-    return sum(run.decode_ms for run in runs) / sum(len(run.tokens) for run in runs)
+    return _per_token(np.hstack([steps for (steps,) in _timed(runs)]))
+
+
+def _per_token(totals: np.ndarray) -> float:
+    """Milliseconds over tokens, of float64 [2, any]."""
+    ms, tokens = totals.sum(axis=1)
+    return float(ms / tokens)
+
+
+def _timed(*sides: Sequence[Run]) -> list[tuple[np.ndarray, ...]]:
+    """The `timed` steps of each text, as each side decoded it.
+
+    Texts that a side took none of are left out; where that are all, their other steps count, too.
+    """
+    texts = [tuple(run.timed for run in text) for text in zip(*sides, strict=True)]
+    kept = [text for text in texts if all(steps.shape[1] for steps in text)]
+    return kept or [tuple(run.all_steps for run in text) for text in zip(*sides, strict=True)]

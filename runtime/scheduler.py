@@ -147,6 +147,8 @@ class Scheduler:
         for (request, row), new in zip(rows, found, strict=True):
             if request not in reading and not isinstance(new, PlannerError):
                 row.run.step_ms[-1] = ms
+                if reading:
+                    row.run.beside_prompts.add(len(row.run.step_ms) - 1)
             if isinstance(new, PlannerError):
                 self._fail(request, str(new))
             elif row.ended:

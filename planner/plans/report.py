@@ -70,7 +70,9 @@ class Measured(Part):
     num_accepted: int = Field(ge=0, description="draft tokens accepted")
     tokens_per_step: float = Field(ge=0, description="bonus included (mean acceptance length)")
     draft_acceptance_rate: float = Field(ge=0, le=1, description="num_accepted / num_drafted")
-    ms_per_token: float = Field(ge=0, description="prompt reading excluded")
+    ms_per_token: float = Field(
+        ge=0, description="of steps in which no prompt was read, unless one was in every step"
+    )
     phases: PhaseTimes
     steps_by_nodes: list[int] | None = Field(
         default=None, description="entry n: steps that verified n nodes, root included"
@@ -146,7 +148,7 @@ class Baseline(Part):
     """Autoregressive decoding of the same prompts by the same target in the same run."""
 
     num_tokens: int = Field(ge=0)
-    ms_per_token: float = Field(ge=0)
+    ms_per_token: float = Field(ge=0, description="likewise")
     speedup: Estimate = Field(description="measured; 95 % interval over prompts")
 
 

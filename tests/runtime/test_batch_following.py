@@ -141,6 +141,14 @@ def test_loops_are_kept_for_about_as_many_texts():
     assert [(each.num_rows, each.setting) for each in loops.followed] == [(8, 1)]
 
 
+def test_times_of_a_table_for_another_number_are_found_first():
+    """For two there is a table; for four that one is taken, and for all without it the plan's."""
+    loops = ClosedLoops(plan())
+    assert [loops.at(number).known for number in (1, 2, 3, 8)] == [True, True, False, False]
+    loops = ClosedLoops(plan().model_copy(update={"by_batch": []}))
+    assert [loops.at(number).known for number in (1, 2, 3)] == [True, False, False]
+
+
 def test_a_loop_is_told_how_many_tokens_a_text_got_and_how_long_all_took(monkeypatch):
     told = []
     monkeypatch.setattr(ClosedLoop, "note", lambda loop, tokens, ms: told.append((tokens, ms)))

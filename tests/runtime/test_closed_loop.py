@@ -239,6 +239,39 @@ def test_the_compiled_loop_is_its_twin(condition: str, shorter: int, num_texts: 
     assert loop.looked_ms == pytest.approx(max(twin.looked_ms, 0))
 
 
+def test_times_that_nobody_planned_are_found_first() -> None:
+    """Eight texts decode by a table for one: trees take five times as long, none twice.  Three
+    steps of every setting, of which the first finds nothing warm; then as if these were planned."""
+    longer = np.array([5.3, 5.1, 4.8, 1.9])
+    loop, found = ClosedLoop(SETTINGS, 5, known=False), []
+    for place in range(12):
+        which = loop.choose()
+        assert which == place // 3
+        assert sum(loop.steps) == place
+        found.append(SETTINGS[which].step_ms * longer[which] * (9 if place % 3 == 0 else 1))
+        loop.note(SETTINGS[which].tokens_per_step, found[-1])
+    assert loop.steps == [3] * 4
+    rates = np.array([each.tokens_per_step / each.step_ms for each in SETTINGS]) / longer
+    tokens = 3 * sum(each.tokens_per_step for each in SETTINGS)
+    assert loop.looked_ms == pytest.approx(sum(found) - tokens / rates.max())
+    as_planned = ClosedLoop(
+        [
+            each.model_copy(update={"step_ms": each.step_ms * by})
+            for each, by in zip(SETTINGS, longer.tolist(), strict=True)
+        ],
+        5,
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        which = loop.choose()
+        assert which == as_planned.choose() == rates.argmax() == 3
+        ms = SETTINGS[which].step_ms * longer[which] * np.exp(0.08 * rng.normal())
+        for each in (loop, as_planned):
+            each.note(SETTINGS[which].tokens_per_step, ms)
+    assert loop.steps == [3, 3, 3, 203]
+    assert loop.factor == pytest.approx(1.9, rel=0.1)
+
+
 def test_one_setting_is_kept() -> None:
     loop = ClosedLoop(SETTINGS[:1])
     for _ in range(10):

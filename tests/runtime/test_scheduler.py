@@ -15,6 +15,7 @@ from runtime import Decoder, Scheduler, Session, TableModel
 from runtime import passes as passes_module
 from runtime.decode import prompt_seed
 from runtime.language_model import PassOutput
+from runtime.reports import Run, speedup
 from tests.runtime.test_batch_law import MIX, SHAPES, assert_same_steps, decoder_of
 from tests.runtime.test_decode_law import PROMPT, SAMPLING
 
@@ -178,6 +179,39 @@ def test_wrong_input_is_said_in_one_line(settings, fault):
 def test_a_step_reads_something_of_a_prompt():
     with pytest.raises(PlannerError, match="prefill_tokens: got 0, expected an integer >= 1"):
         Scheduler(decoder_of("tree"), prefill_tokens=0)
+
+
+def test_it_is_noted_in_which_steps_another_texts_prompt_was_read():
+    scheduler = Scheduler(decoder_of("lone root"))
+    first = scheduler.submit(PROMPT, max_new_tokens=5)
+    scheduler.step()
+    scheduler.step()
+    second = scheduler.submit(PROMPT, max_new_tokens=5)
+    while scheduler.step():
+        pass
+    assert len(first.run.steps) == len(second.run.steps) == 5
+    assert first.run.beside_prompts == {1}
+    assert second.run.beside_prompts == set()
+
+
+def run_of(step_ms: list[float], beside_prompts: set[int]) -> Run:
+    """A token a step."""
+    num = len(step_ms)
+    return Run(
+        1, tokens=[0] * num, step_ms=step_ms, tokens_by_step=[1] * num,
+        beside_prompts=beside_prompts,
+    )  # fmt: skip
+
+
+def test_speed_is_of_steps_in_which_no_prompt_is_read():
+    alone = [run_of([10.0, 10.0], set()), run_of([90.0, 10.0, 10.0], {0})]
+    own = [run_of([5.0, 70.0, 5.0], {1}), run_of([5.0, 5.0, 90.0], {2})]
+    assert speedup(own, alone).value == pytest.approx(2)
+    assert speedup(own, alone).low == pytest.approx(2)
+    one = [own[0], run_of([70.0], {0})]  # the second has no other step
+    assert speedup(one, alone).value == pytest.approx(2)
+    none = [run_of([20.0], {0}), run_of([20.0], {0})]
+    assert speedup(none, alone).value == pytest.approx((130 / 5) / 20)
 
 
 def test_a_cancelled_text_is_not_whole():
