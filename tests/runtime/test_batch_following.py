@@ -7,7 +7,6 @@ import pytest
 
 from planner import Plan
 from planner.plans.plan import BatchSetting
-from planner.plans.settings import PlanSetting
 from planner.policies import ConfidentDrafting, TreeDrafting
 from planner.show.document_text import render
 from runtime import Decoder, Scheduler, decode, decode_prompts
@@ -16,6 +15,7 @@ from tests.runtime.exact_source import law
 from tests.runtime.small_models import plan as plan_of
 from tests.runtime.test_batch_law import MIX, models, run_together
 from tests.runtime.test_batch_law import alone as alone_text
+from tests.runtime.test_closed_loop import table_of
 from tests.runtime.test_decode_law import (
     EXACT,
     PROMPT,
@@ -30,31 +30,17 @@ OWN = [(TREE, "rrsw"), (CHAIN, "traversal"), (NONE, "topk")]
 FOR_TWO = [(ConfidentDrafting(max_depth=2, confidence=0.4), "topk"), (TREE, "spechub"), OWN[-1]]
 
 
-def settings(*ways) -> list[PlanSetting]:
-    return [
-        PlanSetting(
-            drafting=drafting,
-            verifier=verifier,
-            tokens_per_step=1.0 + 0.2 * (drafting.most_nodes > 1),
-            step_ms=1.0,
-            depth=float(drafting.most_nodes > 1),
-            nodes=drafting.most_nodes,
-        )
-        for drafting, verifier in ways
-    ]
-
-
 def plan(temperature: float = SAMPLING.temperature) -> Plan:
     """A table for one text, and another one for two or more."""
     drafting, verifier = FOR_TWO[0]
     more = BatchSetting(
-        batch_size=2, drafting=drafting, verifier=verifier, settings=settings(*FOR_TWO)
+        batch_size=2, drafting=drafting, verifier=verifier, settings=table_of(FOR_TWO)
     )
     return Plan(
         drafting=TREE,
         verifier="rrsw",
         sampling=SAMPLING.model_copy(update={"temperature": temperature}),
-        settings=settings(*OWN),
+        settings=table_of(OWN),
         by_batch=[more],
     )
 
@@ -176,8 +162,8 @@ def test_a_plan_for_one_text_is_followed_with_several():
 
 
 def test_plans_by_number_keep_their_tables():
-    assert plan().tables == [settings(*OWN), settings(*FOR_TWO)]
-    assert plan().at_batch(2).settings == settings(*FOR_TWO)
+    assert plan().tables == [table_of(OWN), table_of(FOR_TWO)]
+    assert plan().at_batch(2).settings == table_of(FOR_TWO)
     assert Plan.parse(plan().model_dump(), "again") == plan()
     assert "likewise for 2 requests at a time" in render(plan())
     bare = plan_of([-1, 0, 0, 1])

@@ -3,7 +3,7 @@ and the text; nothing is much slower than not to speculate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from benchmarks.following import CONDITIONS, drawn, run
 from planner import Plan, PlannerError, Report
 from planner.plans.settings import PlanSetting
-from planner.policies import ConfidentDrafting, TreeDrafting
+from planner.policies import ConfidentDrafting, Drafting, TreeDrafting
 from planner.policies.chain_policy import MOST_CHANCE, emitted
 from planner.policies.compiled.closed_loop_kernel import BLOCK, BUDGET, MISSED
 from planner.show.document_text import render
@@ -296,7 +296,7 @@ def plan(settings: list[PlanSetting]) -> Plan:
     )
 
 
-def ways() -> list[PlanSetting]:
+def table_of(ways: Sequence[tuple[Drafting, str]]) -> list[PlanSetting]:
     return [
         PlanSetting(
             drafting=way,
@@ -306,13 +306,13 @@ def ways() -> list[PlanSetting]:
             depth=float(way.most_nodes > 1),
             nodes=way.most_nodes,
         )
-        for way, verifier in WAYS
+        for way, verifier in ways
     ]
 
 
 def test_decoding_follows_and_says_what_it_did() -> None:
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
-    decoder = Decoder.from_plan(plan(ways()), target, draft, follow=True)
+    decoder = Decoder.from_plan(plan(table_of(WAYS)), target, draft, follow=True)
     made = [decoder.generate(PROMPT, max_new_tokens=40, seed=seed) for seed in range(3)]
     assert all(len(each.tokens) == 40 for each in made)
     assert decoder.loop is not None
@@ -333,7 +333,7 @@ def test_decoding_follows_and_says_what_it_did() -> None:
 def test_greedy_text_is_the_same() -> None:
     greedy = SAMPLING.model_copy(update={"temperature": 0.0})
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
-    made = plan(ways()).model_copy(update={"sampling": greedy})
+    made = plan(table_of(WAYS)).model_copy(update={"sampling": greedy})
     texts = [
         Decoder.from_plan(made, target, draft, follow=follow).generate(PROMPT, max_new_tokens=60)
         for follow in (False, True)
@@ -346,23 +346,26 @@ def test_a_plan_is_carried_out_at_another_temperature() -> None:
     other = SAMPLING.model_copy(update={"temperature": 1.5})
     made = [
         Decoder.from_plan(planned, target, draft, temperature=1.5).generate(PROMPT)
-        for planned in (plan(ways()), plan(ways()).model_copy(update={"sampling": other}))
+        for planned in (
+            plan(table_of(WAYS)),
+            plan(table_of(WAYS)).model_copy(update={"sampling": other}),
+        )
     ]
     assert made[0].tokens == made[1].tokens
     assert made[0].report.plan.sampling == other
     assert made[0].report.plan.predicted is None
     assert Decoder.from_plan(
-        plan(ways()), target, draft, temperature=SAMPLING.temperature
-    ).plan == (plan(ways()))
+        plan(table_of(WAYS)), target, draft, temperature=SAMPLING.temperature
+    ).plan == (plan(table_of(WAYS)))
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(PlannerError, match="temperature: got"):
-            Decoder.from_plan(plan(ways()), target, draft, temperature=wrong)
+            Decoder.from_plan(plan(table_of(WAYS)), target, draft, temperature=wrong)
 
 
 def test_where_a_table_holds_no_draft_following_is_decoding_plainly() -> None:
     """A profile in which drafting pays nowhere leaves one setting: none."""
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
-    alone = plan(ways()[-1:]).model_copy(update={"drafting": NONE})
+    alone = plan(table_of(WAYS[-1:])).model_copy(update={"drafting": NONE})
     made = Decoder.from_plan(alone, target, draft, follow=True).generate(PROMPT, max_new_tokens=9)
     assert made.tokens == Decoder.from_plan(alone, target).generate(PROMPT, max_new_tokens=9).tokens
     assert made.report.followed.steps == [9]
