@@ -36,7 +36,7 @@ from .recording import Recording, record_replays, replay_entry, replayed_verifie
 from .target_texts import check_prompts
 from .times.batches import grid_at
 from .times.cost_grid import CostGrid, chain_sizes, powers_of_two
-from .times.sweeps import NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
+from .times.sweeps import IN_A_ROW, NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
 
 SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
 """Milliseconds that a sweep takes for each node of the largest tree, tracing for each position of
@@ -90,7 +90,7 @@ def measure_profile(
     _check_heads(heads, settings.samplings, pair)
     identity = identity_of(pair, prompts) | {
         "grid": asdict(CostGrid.up_to(extent.max_nodes, pair.vocab_size)),
-        "repeated": [SMALL_SIZES, NUM_SMALL],
+        "repeated": [SMALL_SIZES, NUM_SMALL, IN_A_ROW],
         "growing": [powers_of_two(extent.max_nodes), chain_sizes(extent.max_nodes)],
         "heads": {str(sampling): each.file.sha256 for sampling, each in heads.items()},
         "samplings": [sampling.model_dump() for sampling in settings.samplings],

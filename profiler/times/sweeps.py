@@ -4,6 +4,11 @@ Every time comes from the runtime's own steps, of one text or of several togethe
 context length, so that the curve describes what will run.  One sweep runs every tree, small ones a
 few times, in an order of its own; sweeps are repeated in rounds, so that a slow spell of the
 machine meets all trees alike, and brought to one pace.
+
+While a text is written, a step follows one like it.  Behind another it finds memory, branches and
+allocators prepared for that, and takes longer: up to a third where it takes less than a
+millisecond, a twentieth where it takes five, of which most lies outside the target's pass.  So
+trees of neighbouring sizes are timed in a row, behind steps that are not timed.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import numpy as np
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs, Curve, GrowingTimes
 from planner.documents.tree import Tree
+from planner.policies import Policy
 from planner.policies.fixed import FixedTree
 from planner.verifiers import VERIFIERS
 from runtime.pair import Pair
@@ -37,8 +43,12 @@ SMALL_SIZES, NUM_SMALL = 16, 3
 """Trees of at most so many nodes are run so many times in a sweep: what disturbs a pass is a larger
 share of a short one's time, and a short one costs less to repeat."""
 NUM_ALONE = 4
-"""Steps of a model alone that are timed in a row, after one that is not: where it decodes alone,
-its step follows one like it, and what every speedup is a multiple of is worth knowing well."""
+"""Steps of a model alone that are timed in a row: what every speedup is a multiple of is worth
+knowing well."""
+IN_A_ROW = 8
+"""Neighbouring tree sizes, or widths, that are timed in a row."""
+COLD_MS = 4.0
+"""Steps that are not timed take so long before those in a row, one at least."""
 
 Roots = dict[str, list[float]]
 """First draft passes of a sweep's steps in ms, by the name of their curve."""
@@ -141,12 +151,11 @@ class CostSweeps:
         return counts
 
     def _all_tasks(self) -> Iterator[Task]:
-        for place, size in enumerate(self._grid.num_nodes):
-            for again in range(NUM_SMALL if size <= SMALL_SIZES else 1):
-                yield partial(self._time_tree, again, place)
-        for place in range(len(self._grid.widths)):
-            yield partial(self._time_width, place)
-            yield partial(self._time_growing_width, place)
+        for row in _rows(self._grid.num_nodes):
+            yield partial(self._time_trees, row)
+        for row in _rows(self._grid.widths):
+            yield partial(self._time_widths, row)
+            yield partial(self._time_growing_widths, row)
         for verifier, place in product(self._others, range(len(self._grid.few_nodes))):
             yield partial(self._time_walk, verifier, place)
         for name, kind in self._kinds.items():
@@ -155,36 +164,44 @@ class CostSweeps:
         yield partial(self._time_alone, "target_step", self._pair)
         yield partial(self._time_alone, "draft_step", self._draft)
 
-    def _time_tree(self, again: int, place: int, times: Piece, roots: Roots) -> None:
-        tree = self._grid.tree(self._grid.num_nodes[place], self._first)
-        step = self._pair.step(partial(FixedTree, tree))
-        times["verify"][again, place] = step.verify_ms
-        times[f"overhead/{self._first}"][again, place] = _overhead_ms(step)
-        roots["draft_root"] += step.draft_ms[:1]
+    def _time_trees(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
+        sizes = self._grid.num_nodes
+        places = [
+            (place, again)
+            for place in row
+            for again in range(NUM_SMALL if sizes[place] <= SMALL_SIZES else 1)
+        ]
+        trees = [self._grid.tree(sizes[place], self._first) for place, _ in places]
+        steps = _in_a_row(self._pair, [partial(FixedTree, tree) for tree in trees])
+        for (place, again), step in zip(places, steps, strict=True):
+            times["verify"][again, place] = step.verify_ms
+            times[f"overhead/{self._first}"][again, place] = _overhead_ms(step)
+            roots["draft_root"] += step.draft_ms[:1]
 
-    def _time_width(self, place: int, times: Piece, roots: Roots) -> None:
-        width = self._grid.widths[place]
-        step = self._pair.step(partial(FixedTree, bush(width, width)))
-        times["draft"][place] = np.mean(step.draft_ms[1:])
+    def _time_widths(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
+        widths = [self._grid.widths[place] for place in row]
+        bushes = [partial(FixedTree, bush(width, width)) for width in widths]
+        steps = _in_a_row(self._pair, bushes)
+        times["draft"][row] = [np.mean(step.draft_ms[1:]) for step in steps]
 
-    def _time_growing_width(self, place: int, times: Piece, roots: Roots) -> None:
-        width, num_candidates = self._grid.widths[place], self._grid.num_candidates
-        tree = bush(width, num_candidates)
-        step = self._pair.step(partial(ShownTree, tree, num_candidates))
-        passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
-        times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
-        roots[f"{TREES}/draft_root"] += step.draft_ms[:1]
+    def _time_growing_widths(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
+        most, widths = self._grid.num_candidates, [self._grid.widths[place] for place in row]
+        bushes = [partial(ShownTree, bush(width, most), most) for width in widths]
+        for place, width, step in zip(row, widths, _in_a_row(self._pair, bushes), strict=True):
+            passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
+            times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
+            roots[f"{TREES}/draft_root"] += step.draft_ms[:1]
 
     def _time_walk(self, verifier: str, place: int, times: Piece, roots: Roots) -> None:
         tree = self._grid.tree(self._grid.few_nodes[place], verifier)
         self._pair.use(VERIFIERS[verifier])
-        step = self._pair.step(partial(FixedTree, tree))
+        (step,) = _in_a_row(self._pair, [partial(FixedTree, tree)])
         times[f"overhead/{verifier}"][place] = _overhead_ms(step)
         self._pair.use(VERIFIERS[self._first])
 
     def _time_grown(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
         self._pair.use(VERIFIERS[self._first], kind.score)
-        step = self._pair.step(partial(kind.policy, kind.sizes[place]))
+        (step,) = _in_a_row(self._pair, [partial(kind.policy, kind.sizes[place])])
         self._pair.use(VERIFIERS[self._first])
         times[f"{name}/overhead"][place] = _overhead_ms(step)
         roots[f"{name}/draft_root"] += step.draft_ms[:1]
@@ -193,9 +210,8 @@ class CostSweeps:
 
     def _time_alone(self, name: str, rows: Rows, times: Piece, roots: Roots) -> None:
         """The rows' first model alone: float64 [`NUM_ALONE`]."""
-        alone = partial(FixedTree, LONE_ROOT)
-        steps = [rows.step(alone).total_ms for _ in range(1 + NUM_ALONE)]
-        times[name] = np.array(steps[1:])
+        steps = _in_a_row(rows, [partial(FixedTree, LONE_ROOT)] * NUM_ALONE)
+        times[name] = np.array([step.total_ms for step in steps])
 
 
 class CostRounds:
@@ -241,6 +257,20 @@ class CostRounds:
     def costs(self) -> dict[str, Costs]:
         """The profile's entries by name, from the rounds taken so far."""
         return {name: each.costs(self._done[name]) for name, each in self._sweeps.items()}
+
+
+def _rows(counts: Sequence[int]) -> list[list[int]]:
+    """The places of ascending counts, `IN_A_ROW` neighbours each."""
+    places = range(len(counts))
+    return [list(places[first : first + IN_A_ROW]) for first in places[::IN_A_ROW]]
+
+
+def _in_a_row(rows: Rows, policies: Sequence[Callable[[], Policy]]) -> list[StepRecord]:
+    """The step of each policy, the first one's behind others like it."""
+    start = perf_counter()
+    while 1e3 * (perf_counter() - start) < COLD_MS:
+        rows.step(policies[0])
+    return [rows.step(policy) for policy in policies]
 
 
 def _overhead_ms(step: StepRecord) -> float:

@@ -8,9 +8,19 @@ import torch
 
 from planner.documents.sampling import Sampling
 from profiler import Pair
+from profiler.times import sweeps as sweeps_module
+from profiler.times.batches import Rows
 from profiler.times.cost_grid import CostGrid
 from profiler.times.pace import at_one_pace, curve, paces
-from profiler.times.sweeps import NUM_SMALL, SMALL_SIZES, CostSweeps
+from profiler.times.sweeps import (
+    COLD_MS,
+    IN_A_ROW,
+    NUM_SMALL,
+    SMALL_SIZES,
+    CostSweeps,
+    _in_a_row,
+    _overhead_ms,
+)
 from runtime import TableModel
 
 TIMES = np.array([1.0, 2.5, 0.3, 7.0, 4.0, 0.8, 12.0, 5.0])
@@ -81,6 +91,41 @@ def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
     )
     assert scaled.pace == [1, 1.4, 0.7]
     assert scaled.model_copy(update={"pace": steady.pace}) == steady
+
+
+def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
+    """A tree behind one of its own size or the size before, the first of a row of its own."""
+    sweeps, taken = sweeps_up_to(SMALL_SIZES + 2, vocab_size=30), []
+    step = Rows.step
+    monkeypatch.setattr(
+        Rows, "step", lambda rows, policy: taken.append(step(rows, policy)) or taken[-1]
+    )
+    times = sweeps.sweep()
+    records = enumerate(taken)
+    places = {(record.verify_ms, _overhead_ms(record)): place for place, record in records}
+    timed = np.stack([times[name] for name in ("verify", "overhead/rrsw")], axis=-1)
+    for size in range(1, SMALL_SIZES + 3):
+        for pair in timed[np.isfinite(timed[:, size - 1, 0]), size - 1]:
+            place = places[tuple(pair)]
+            assert taken[place].num_nodes == size
+            first = (size - 1) % IN_A_ROW == 0
+            assert size - (not first) <= taken[place - 1].num_nodes <= size
+
+
+@pytest.mark.parametrize(("ms", "untimed"), [(0.3, 14), (1.5, 3), (COLD_MS, 1), (100.0, 1)])
+def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, untimed):
+    clock, taken = [0.0], []
+
+    class Clocked:
+        def step(self, policy):
+            clock[0] += 1e-3 * ms
+            taken.append(policy)
+            return len(taken)
+
+    monkeypatch.setattr(sweeps_module, "perf_counter", lambda: clock[0])
+    steps = _in_a_row(Clocked(), ["first", "second", "third"])
+    assert taken == ["first"] * (untimed + 1) + ["second", "third"]
+    assert steps == [untimed + 1, untimed + 2, untimed + 3]
 
 
 def test_small_trees_are_timed_again_in_every_sweep():
