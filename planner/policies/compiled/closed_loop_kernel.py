@@ -137,6 +137,7 @@ def advance(beliefs, noted, count):  # type: ignore[no-untyped-def]
     again = False
     for place in range(count):
         again = _take_in(whole, which, noted[0, place], noted[1, place])
+    _rate(whole)
     later = exp(_later(whole, which))
     best = not again and _choose(whole)
     return int(whole.numbers[WHICH]), later, exp(whole.chances[0]), best
@@ -321,7 +322,7 @@ def _follow_chance(beliefs: Beliefs, which: int, num_tokens: float) -> None:
         total = slope * (column[0] + column[which + 1]) + _uneven(beliefs, which)
         _learn(chances, doubt, column, num_tokens - settings[EMITTED, which], total)
         chances[0] = min(max(chances[0], log(LEAST)), log(MOST))
-    _rate(beliefs)
+        _rate_one(beliefs, which)
 
 
 @uncounted
@@ -345,9 +346,14 @@ def _learn(
 def _rate(beliefs: Beliefs) -> None:
     """Fill in what every setting emits now."""
     for which in range(beliefs.settings.shape[1]):
-        c = exp(beliefs.chances[0] + beliefs.chances[which + 1])
-        chance = min(c * beliefs.planned[CHANCE, which], MOST_CHANCE)
-        length = beliefs.planned[LENGTH, which]
-        tokens, fewer = _emitted(chance, length), _emitted(chance / 1.1, length)
-        beliefs.settings[EMITTED, which] = tokens
-        beliefs.settings[BY_CHANCE, which] = log(tokens / fewer) / log(1.1)
+        _rate_one(beliefs, which)
+
+
+@uncounted
+def _rate_one(beliefs: Beliefs, which: int) -> None:
+    c = exp(beliefs.chances[0] + beliefs.chances[which + 1])
+    chance = min(c * beliefs.planned[CHANCE, which], MOST_CHANCE)
+    length = beliefs.planned[LENGTH, which]
+    tokens, fewer = _emitted(chance, length), _emitted(chance / 1.1, length)
+    beliefs.settings[EMITTED, which] = tokens
+    beliefs.settings[BY_CHANCE, which] = log(tokens / fewer) / log(1.1)
