@@ -6,9 +6,9 @@ few times, in an order of its own; sweeps are repeated in rounds, so that a slow
 machine meets all trees alike, and brought to one pace.
 
 While a text is written, a step follows one like it.  Behind another it finds memory, branches and
-allocators prepared for that, and takes longer: up to half as long again where it takes less than a
-millisecond, 3 to 8 % where it takes four or five, most of it outside the target's pass.  So trees
-of neighbouring sizes are timed in a row, behind steps that are not timed.
+allocators prepared for that, and takes longer: up to 55 % where it takes less than a millisecond, 3
+to 8 % where it takes four or five.  So trees of neighbouring sizes are timed in a row, behind steps
+that are not timed.
 """
 
 from __future__ import annotations

@@ -351,6 +351,7 @@ def _rate(beliefs: Beliefs) -> None:
 
 @uncounted
 def _rate_one(beliefs: Beliefs, which: int) -> None:
+    """Fill in what one setting emits now."""
     c = exp(beliefs.chances[0] + beliefs.chances[which + 1])
     chance = min(c * beliefs.planned[CHANCE, which], MOST_CHANCE)
     length = beliefs.planned[LENGTH, which]
