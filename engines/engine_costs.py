@@ -315,7 +315,7 @@ def _curve(counts: Sequence[int], repeated: Sequence[np.ndarray]) -> Curve:
     """Quartiles of the times that were repeated at each of `counts`, float64 [repeats] each.
 
     Means have narrower quartiles than what they are of: all are given as they were measured, or
-    one count's lower quartile lay below another's by nothing but that.
+    one count's error would be smaller than another's by nothing but that.
     """
     quartiles = np.array([np.quantile(each, [0.25, 0.5, 0.75]) for each in repeated]).T
     low, median, high = np.maximum(quartiles, LEAST_MS).round(5)

@@ -4,14 +4,15 @@ Between two measured counts, and between two measured contexts, times are interp
 a measured point they are what was measured, so that a curve that is not monotone stays so.  Nothing
 is extrapolated.
 
-A time is the lower quartile of its repetitions, which the profiler has brought to one pace where
-the whole machine was faster and slower.  What disturbs a measurement only ever adds to it: a thread
-that waits for a core which somebody else has costs a small model's pass some milliseconds, and
-where that happens to every other repetition the median is one or the other by chance, while the
-lower quartile is the machine's own time until three in four are hit.
+A time is the median of its repetitions, which the profiler has brought to one pace where the whole
+machine was faster and slower.  Decoding takes the mean, which a few stalls of a measurement turn; a
+lower quartile is what a machine can do at its best: on two threads a plain step of 25 M weights
+took 2.09 ms at its lower quartile, 2.49 at its median and 2.58 in decoding
+(docs/results/predictions.md).
 
-Uncertainty: of R repetitions with standard deviation sigma, the lower quartile has the standard
-error 1.3626 sigma / sqrt(R), and sigma is (median - quartile) / 0.6745 (both for normal noise).
+Uncertainty: of R repetitions with standard deviation sigma, the median has the standard error
+1.2533 sigma / sqrt(R), and sigma is half the distance of the quartiles over 0.6745 (both for normal
+noise).
 What steps with a draft may be off by against those without, all alike, is added: machines take
 them at another ratio from one sitting to the next, starts of an engine differ, and other programs
 may have held cores.

@@ -11,8 +11,8 @@ from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.times import Curve
 
-_ERROR_PER_HALF_RANGE = 1.3626326 / 0.6744898
-"""sqrt(.25 * .75) / phi(z) of the normal density phi at its quartile z = -.6744898, over |z|."""
+_ERROR_PER_RANGE = 1.2533141 / (2 * 0.6744898)
+"""sqrt(pi / 2), for the median of normal times, over the distance of a normal law's quartiles."""
 
 _WIDEST = 100.0
 """The most of an interval's half-width on the logarithmic scale: what is wider says nothing either,
@@ -87,16 +87,16 @@ class TimeTable:
 def table_of(curve: Curve, what: str) -> TimeTable:
     """A measured curve as a table, linear between its counts.
 
-    A lower quartile's error follows from its distance to the median (`step_costs`).
+    A median's error follows from the distance of the quartiles (`step_costs`).
     """
     counts = np.asarray(curve.counts)
     every = np.arange(counts[0], counts[-1] + 1)
-    spread = np.asarray(curve.median_ms) - np.asarray(curve.low_ms)
-    errors = np.abs(spread) * _ERROR_PER_HALF_RANGE / np.sqrt(curve.repeats)
+    distance = np.asarray(curve.high_ms) - np.asarray(curve.low_ms)
+    errors = distance * _ERROR_PER_RANGE / np.sqrt(curve.repeats)
     return TimeTable(
         what=what,
         first=int(counts[0]),
-        ms=np.interp(every, counts, curve.low_ms),
+        ms=np.interp(every, counts, curve.median_ms),
         error_ms=np.interp(every, counts, errors),
     )
 

@@ -27,7 +27,7 @@ def prediction_errors(profile: Profile, model: ModelShape, roofline: Roofline) -
 
 def _errors(costs: Costs, model: ModelShape, roofline: Roofline) -> Iterator[Shown]:
     counts = [n for n in costs.verify.counts if n in SIZES]
-    measured = np.array([costs.verify.low_ms[costs.verify.counts.index(n)] for n in counts])
+    measured = np.array([costs.verify.median_ms[costs.verify.counts.index(n)] for n in counts])
     predicted = np.array(
         [
             roofline.pass_ms(model, n, batch_size=costs.batch_size, context=costs.context)

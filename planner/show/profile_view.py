@@ -72,10 +72,10 @@ def profile_advice(profile: Profile, path: Path, sampling: Sampling | None = Non
 def _why_it_pays(profile: Profile) -> str:
     """The cost of several nodes and of a guess, as multiples of what one token costs."""
     costs = profile.costs[0]
-    verify, alone = costs.verify, costs.target_step.low_ms[0]
+    verify, alone = costs.verify, costs.target_step.median_ms[0]
     few = max((n for n in verify.counts if n <= 8), default=verify.counts[0])
-    checked = verify.low_ms[verify.counts.index(few)] / alone
-    guess = costs.draft.low_ms[0] / alone
+    checked = verify.median_ms[verify.counts.index(few)] / alone
+    guess = costs.draft.median_ms[0] / alone
     return (
         f"{counted(few, 'node')} are checked in {checked:.2f} times the time of one token, a draft "
         f"pass takes {guess:.2f} times"

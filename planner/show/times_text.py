@@ -38,12 +38,13 @@ def show_times(costs: Costs) -> Iterator[Shown]:
 
 def _by_size(costs: Costs) -> Shown:
     how = BY_ROWS if costs.by_rows else ""
+    alone = (costs.target_step, costs.draft_step, costs.draft_root)
+    target, draft, root = (f"{curve.median_ms[0]:.2f} ms" for curve in alone)
     title = (
-        f"batch {costs.batch_size}{how}, context {costs.context}: one token alone "
-        f"{costs.target_step.low_ms[0]:.2f} ms (target), {costs.draft_step.low_ms[0]:.2f} ms "
-        f"(draft); first draft pass of a step {costs.draft_root.low_ms[0]:.2f} ms; below, in ms, "
+        f"batch {costs.batch_size}{how}, context {costs.context}: one token alone {target} "
+        f"(target), {draft} (draft); first draft pass of a step {root}; below, in ms, "
         "verifying n nodes, a later draft pass over n nodes, and what else a step takes, by "
-        "verifier (lower quartiles)"
+        "verifier (medians)"
     )
     curves = {"verify": costs.verify, "draft pass": costs.draft}
     if costs.growing is not None:
@@ -77,7 +78,7 @@ def _words(curve: Curve, count: int) -> str:
     """The time at a count; nothing where it was not measured."""
     if count not in curve.counts:
         return ""
-    ms = curve.low_ms[curve.counts.index(count)]
+    ms = curve.median_ms[curve.counts.index(count)]
     return f"{ms:.3g}" if ms < 1000 else f"{ms:.0f}"
 
 

@@ -111,19 +111,17 @@ def test_a_profiles_times_can_be_read(largest):
     end = lines.index("", start)
     rows = {line.split()[0]: line.split()[1:] for line in lines[start + 1 : end]}
     assert list(map(int, rows)) == (every if largest == 8 else [1, 2, 4, largest])
-    assert rows["2"] == ["10.8", "0.09", "0.18", "0.45", *["0.225"] * len(rules)]
-    assert rows[str(largest)] == [
-        f"{0.9 * (10 + largest):.3g}", "0.45", *["0.675"] * len(rules)
-    ]  # fmt: skip
-    last = ["1.8"] if largest == 8 else []
+    assert rows["2"] == ["12", "0.1", "0.2", "0.5", *["0.25"] * len(rules)]
+    assert rows[str(largest)] == [f"{10 + largest:.3g}", "0.5", *["0.75"] * len(rules)]
+    last = ["2"] if largest == 8 else []
     by_rule = [line.split() for line in lines[-5:]]
     assert (
         by_rule
         == [
-            ["fixed", "trees", "0.27", "0.09", "0.45", "0.45", "0.45"],
-            ["growing", "trees", "0.63", "0.09", "0.9", *last],
-            ["chains", "0.63", "0.36", "0.9", *last],
-            *(["chains,", "head", name * 4, "0.63", "0.45", "0.9", *last] for name in ("ab", "cd")),
-            ["chains,", "head", "efefefef", "0.63", "0.45", "0.9", *last],
+            ["fixed", "trees", "0.3", "0.1", "0.5", "0.5", "0.5"],
+            ["growing", "trees", "0.7", "0.1", "1", *last],
+            ["chains", "0.7", "0.4", "1", *last],
+            *(["chains,", "head", name * 4, "0.7", "0.5", "1", *last] for name in ("ab", "cd")),
+            ["chains,", "head", "efefefef", "0.7", "0.5", "1", *last],
         ][-5:]
     )

@@ -243,7 +243,7 @@ def test_what_both_share_is_no_noise():
     ratio = compare(one, other, found)
     assert ratio.speed.value == pytest.approx(one.tokens_per_ms / other.tokens_per_ms, rel=1e-12)
     # half a range of .01 ms, 100 repeats, two curves
-    error = 1.96 * np.sqrt(2) * 0.01 * 1.3626326 / 0.6744898 / 10 / one.step_ms.value
+    error = 1.96 * np.sqrt(2) * 0.01 * 1.2533141 / 0.6744898 / 10 / one.step_ms.value
     assert np.log(ratio.step_ms.high) == pytest.approx(error, rel=1e-6)
     assert not ratio.could_be_chance  # though their own intervals overlap:
     assert one.tokens_per_step.low < other.tokens_per_step.high

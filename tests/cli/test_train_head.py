@@ -26,8 +26,8 @@ from tests.runtime.small_models import small_model
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = ("train-head", "--num-prompts", "4", "--num-texts", "6", "--num-tokens", "10")
-LONG = (*COMMAND, "--temperature", "0.6", "--batch-size", "1", "--epochs", "80", "--threads", "1")
-"""Hundreds of steps: time enough to be cut off behind the first checkpoint."""
+LONG = (*COMMAND, "--temperature", "0.6", "--batch-size", "1", "--epochs", "40", "--threads", "1")
+"""A hundred steps and more: time enough to be cut off behind the first checkpoint."""
 
 
 def planner(*arguments: object):

@@ -26,7 +26,7 @@ def test_what_a_start_did_by_chance_is_no_limits_doing(limits: float, by_start: 
         }
         for _ in range(3)
     ]
-    found = np.log(lone_steps(starts, 3.0)[0].low_ms)
+    found = np.log(lone_steps(starts, 3.0)[0].median_ms)
     expected = np.log([3.4 * own[n] for n in counts])
     raw = np.log([np.mean([start[n]["drafted"][0] for start in starts]) for n in counts])
     if limits:
@@ -58,7 +58,7 @@ def test_chains_that_end_early_are_told_apart_by_their_limits_alone(
     assert {most: curve.counts for most, curve in found.items()} == {
         most: [k + 1 for k in lengths if k <= most] for most in lengths
     }
-    off = [np.log(np.array(found[most].low_ms) / true[most]) for most in lengths]
+    off = [np.log(np.array(found[most].median_ms) / true[most]) for most in lengths]
     raw = [
         np.log(np.mean([start[most]["drafted"][:, 0] for start in starts], axis=0) / true[most])
         for most in lengths

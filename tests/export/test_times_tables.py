@@ -42,7 +42,7 @@ def test_llamacpps_costs_are_shares_of_a_pass(profile, plan):
     assert shares[0] == 1
     assert len(shares) == curve.counts[-1]
     times = [share * n for n, share in enumerate(shares, start=1)]
-    assert times == pytest.approx([ms / curve.low_ms[0] for ms in curve.low_ms], rel=1e-3)
+    assert times == pytest.approx([ms / curve.median_ms[0] for ms in curve.median_ms], rel=1e-3)
     assert result.plan is None
     assert any("a proposal (llama.cpp pull request 17034, open)" in note for note in result.notes)
     assert any("passes of this runtime at context 128" in note for note in result.notes)
@@ -129,7 +129,9 @@ def test_one_batch_size_tells_nothing_of_requests(bare):
     result = export(bare, "sglang-sps-additive", profile=profile)
     table = json.loads(result.content)
     assert (table["bs_probes"], table["alpha_seconds"]) == ([4], [0.0])
-    for n, ms in zip(profile.costs[0].verify.counts, profile.costs[0].verify.low_ms, strict=True):
+    for n, ms in zip(
+        profile.costs[0].verify.counts, profile.costs[0].verify.median_ms, strict=True
+    ):
         assert summed(table, 4, 4 * n) == pytest.approx(ms / 1000, abs=5e-9)
     assert any("only 4 was measured" in note for note in result.notes)
 

@@ -29,13 +29,13 @@ MODEL = ModelInfo(
 def curve(
     counts: Sequence[int], ms: Callable[[int], float], *, spread: float = 0.0, repeats: int = 100
 ) -> Curve:
-    """Lower quartiles by a function of the count; medians a fraction `spread` above them."""
+    """Medians by a function of the count; quartiles a fraction `spread` below and above them."""
     values = [float(ms(count)) for count in counts]
     return Curve(
         counts=list(counts),
-        median_ms=[value * (1 + spread) for value in values],
-        low_ms=values,
-        high_ms=[value * (1 + 3 * spread) for value in values],
+        median_ms=values,
+        low_ms=[value * (1 - spread) for value in values],
+        high_ms=[value * (1 + spread) for value in values],
         repeats=repeats,
     )
 

@@ -47,7 +47,7 @@ def drawn(probs: torch.Tensor, uniforms: torch.Tensor, block: int = 64) -> torch
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_tokens", [1, 2, 63, 64, 65, 500, 1000])
 def test_every_draw_is_the_plain_forms(dtype, num_tokens):
-    for seed, (rows, draws) in enumerate([(1, 1), (3, 1), (2, 40)]):
+    for seed, (rows, draws) in enumerate([(1, 1), (3, 1), (2, 20)]):
         probs = (4 * normal(rows, num_tokens, seed=seed)).softmax(-1).mul_(1 + seed).to(dtype)
         probs[normal(rows, num_tokens, seed=9) > 0.8] = 0
         probs[:, num_tokens // 2] += 0.01
@@ -81,13 +81,13 @@ def test_a_random_number_at_a_threshold_goes_to_the_token_behind_it(block):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_ends_of_the_unit_interval_draw_tokens_that_have_mass(dtype, block):
     """Whole blocks at both ends have none, nor have tokens between; sums are of any rounding."""
-    probs = normal(6, 150).softmax(-1).to(dtype)
-    probs[:, :9], probs[:, 50:60], probs[:, -9:] = 0, 0, 0
+    probs = normal(3, 80).softmax(-1).to(dtype)
+    probs[:, :9], probs[:, 30:40], probs[:, -9:] = 0, 0, 0
     probs[0, :-10] = 0  # one token alone
-    uniforms = torch.tensor([[0.0, 2**-53, 1 - 2**-50, LAST]]).double().expand(6, -1).contiguous()
+    uniforms = torch.tensor([[0.0, 2**-53, 1 - 2**-50, LAST]]).double().expand(3, -1).contiguous()
     found = drawn(probs, uniforms, block)
-    assert found[0].tolist() == [140] * 4
-    assert (found[1:] == torch.tensor([9, 9, 140, 140])).all()
+    assert found[0].tolist() == [70] * 4
+    assert (found[1:] == torch.tensor([9, 9, 70, 70])).all()
 
 
 def test_sums_that_fall_short_of_the_height_give_the_last_token_that_has_mass():
@@ -119,7 +119,7 @@ def test_a_sum_that_is_no_number_above_zero_gives_no_token(bad):
 def test_tokens_are_drawn_as_often_as_they_should_be():
     """And not as another distribution would have it."""
     p = torch.tensor([0.5, 0.0, 0.3, 0.15, 0.0, 0.05])
-    counts = np.bincount(drawn(p[None], coins(1, 1000), 4)[0].numpy(), minlength=6)
+    counts = np.bincount(drawn(p[None], coins(1, 500), 4)[0].numpy(), minlength=6)
     assert counts[1] == counts[4] == 0
     for factor in (1.0, 1.5):
         law = p.double().numpy()[p > 0] * [1.0, factor, 1.0, 1.0]
