@@ -66,9 +66,13 @@ class WholePass:
             eps=eps,
         )
 
-    def serves(self, inputs: Sequence[PassInput]) -> bool:
-        """Is a pass over these made this way?"""
-        return sum([len(asked.tokens) for asked in inputs]) in self.row_counts
+    def serves(self, inputs: Sequence[PassInput], if_possible: bool) -> bool:
+        """Is a pass over these made this way?
+
+        if_possible  it is, unless it has too many rows, whatever `row_counts` says
+        """
+        num_rows = sum([len(asked.tokens) for asked in inputs])
+        return num_rows in self.row_counts or (if_possible and num_rows <= MOST_ROWS)
 
     def read(
         self, inputs: Sequence[PassInput], heads: LayerHeads, free_cores: float

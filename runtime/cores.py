@@ -58,6 +58,11 @@ class FreeCores:
             self._next = now + max(EVERY, (perf_counter() - now) / SHARE)
         return self._free
 
+    def too_few(self, threads: int) -> bool:
+        """Did others hold cores, when they were last looked at, so that some of so many threads
+        would have waited for one, and the rest for them?"""
+        return max(1, round(self._free)) < threads
+
     def done(self) -> None:
         """Tell that the pass is over."""
         self._left = perf_counter()

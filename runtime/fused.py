@@ -139,7 +139,8 @@ class FusedModel(HuggingFaceModel):
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        return self._read([PassInput(self, tokens, positions, cache, visible, num_logits)])
+        asked = PassInput(self, tokens, positions, cache, visible, num_logits)
+        return self._read([asked])
 
     def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
         """All products are of all texts' rows at once; attention is each text's own."""
@@ -149,12 +150,23 @@ class FusedModel(HuggingFaceModel):
             PassOutput(*each) for each in zip(*(each.split(counts) for each in read), strict=True)
         ]
 
-    def _read(self, inputs: Sequence[PassInput]) -> tuple[Tensor, Tensor]:
-        """Logits and hidden states of all wanted rows, one text's behind the other's."""
+    def _read(
+        self, inputs: Sequence[PassInput], *, beside_nobody: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Logits and hidden states of all wanted rows, one text's behind the other's.
+
+        beside_nobody  made as if other programs left all cores
+
+        In parts, all of torch's threads would wait for the one whose core another program has.
+        """
         heads, whole, free_cores = self._heads_up_to(inputs), self._whole, CORES.now()
         if whole is not None and torch.get_num_threads() != self._threads_timed:
             self.choose_ways()
-        if whole is not None and whole.serves(inputs):
+        threads = self._threads_timed
+        if beside_nobody:
+            free_cores = threads
+        in_one_call = not beside_nobody and CORES.too_few(threads)
+        if whole is not None and whole.serves(inputs, in_one_call):
             read = whole.read(inputs, heads, free_cores)
         else:
             read = self._in_parts(heads, inputs)
@@ -184,7 +196,8 @@ class FusedModel(HuggingFaceModel):
         faster again.  So the clock is asked of some numbers, up to the second one after another
         that is slower, and between two whose answers differ, to a quarter.  Of torch's threads all
         take part, or one where it is faster alone with one row.  Once torch has another number of
-        threads, it is asked again.
+        threads, it is asked again.  What other programs hold of the cores meanwhile does not
+        matter: a program is asked once, and they come and go.
         """
         whole = self._whole
         if whole is None:
@@ -232,7 +245,7 @@ class FusedModel(HuggingFaceModel):
         tokens = torch.zeros(num_rows, dtype=torch.int64)
         asked = PassInput(self, tokens, tokens + SEEN, cache)
         start = time.perf_counter()
-        self._read([asked])
+        self._read([asked], beside_nobody=True)
         return time.perf_counter() - start
 
     def _heads_up_to(self, inputs: Sequence[PassInput]) -> LayerHeads:

@@ -92,7 +92,7 @@ class TextRows(NamedTuple):
         """`visible`, where it is None [n, n]."""
         if self.visible is not None:
             return self.visible
-        return torch.ones((len(self.positions),) * 2, dtype=torch.bool).tril_()
+        return torch.from_numpy(np.tri(len(self.positions), dtype=bool))
 
     def mask(self, group: int) -> Tensor | None:
         """[group n, t], added to the scores of `group` heads that share keys; None for a single row

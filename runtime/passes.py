@@ -7,12 +7,14 @@ is the same code whether the pass is its own or shared: only who answers differs
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import torch
 
 from planner.documents.document import PlannerError
 
+from .cores import CORES
 from .language_model import LanguageModel, PassInput, PassOutput, answers
 
 T = TypeVar("T")
@@ -24,9 +26,9 @@ Asking = Generator[PassInput, PassOutput, T]
 def alone(asking: Asking[T]) -> T:
     """The result, each pass made for it alone."""
     try:
-        asked = next(asking)
+        asked = _gone_on(partial(next, asking))
         while True:
-            asked = asking.send(asked.answer())
+            asked = _gone_on(partial(asking.send, asked.answer()))
     except StopIteration as end:
         result: T = end.value
         return result
@@ -52,7 +54,8 @@ def together(
     def go_on(which: int, output: PassOutput | None) -> None:
         try:
             asking = askings[which]
-            waiting[which] = next(asking) if output is None else asking.send(output)
+            go = partial(next, asking) if output is None else partial(asking.send, output)
+            waiting[which] = _gone_on(go)
         except StopIteration as end:
             results[which] = end.value
         except PlannerError as error:
@@ -68,3 +71,16 @@ def together(
         for which, output in zip(served, outputs, strict=True):
             go_on(which, output)
     return [results[which] for which in range(len(askings))]
+
+
+def _gone_on(go: Callable[[], PassInput]) -> PassInput:
+    """The next pass, and what leads to it in one thread where other programs hold cores: it is
+    little, and any of several threads might have to wait for a core, and the others for it."""
+    threads = torch.get_num_threads()
+    if not CORES.too_few(threads):
+        return go()
+    torch.set_num_threads(1)
+    try:
+        return go()
+    finally:
+        torch.set_num_threads(threads)

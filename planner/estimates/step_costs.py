@@ -8,7 +8,7 @@ A time is the median of its repetitions, which the profiler has brought to one p
 machine was faster and slower.  Decoding takes the mean, which a few stalls of a measurement turn; a
 lower quartile is what a machine can do at its best: on two threads a plain step of 25 M weights
 took 2.09 ms at its lower quartile, 2.49 at its median and 2.58 in decoding
-(docs/results/predictions.md).
+(benchmarks/results/checks).
 
 Uncertainty: of R repetitions with standard deviation sigma, the median has the standard error
 1.2533 sigma / sqrt(R), and sigma is half the distance of the quartiles over 0.6745 (both for normal

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
-from runtime import cores, fused
+from planner import PlannerError
+from runtime import cores, fused, passes
 from runtime.cache import TreeCache
 from runtime.compiled_pass import WholePass
 from runtime.cores import EVERY, FreeCores
 from runtime.fused import MOST_ROWS, FusedModel
 from tests.runtime.small_models import small_model
-from tree_kernels.host.team import Team
+from tree_kernels.host.team import ALONE, Team
 
 
 class Machine:
@@ -122,6 +125,81 @@ def test_every_pass_is_told_of(machine, monkeypatch) -> None:
         model.forward(tokens, tokens + torch.arange(size), cache)
         cache.append(size)
     assert told == ["now", "done"] * 2
+
+
+def beside(free: float) -> FreeCores:
+    """Cores of which others left so many when they were last looked at."""
+    found = FreeCores()
+    found._free, found._left, found._next = free, math.inf, math.inf
+    return found
+
+
+@pytest.mark.parametrize(
+    ("free", "threads", "too_few"), [(2.0, 2, False), (1.2, 2, True), (0.2, 1, False)]
+)
+def test_where_threads_would_wait_passes_are_in_one_call(
+    monkeypatch, free: float, threads: int, too_few: bool
+) -> None:
+    """Of few rows, all of which would be in parts otherwise; not of more than one call takes."""
+    calls = []
+    monkeypatch.setattr(fused, "CORES", beside(free))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    model = FusedModel(small_model("llama"))
+    model._whole.row_counts = ()
+    monkeypatch.setattr(
+        model._whole, "read", lambda *_: calls.append(1) or (torch.empty(1, 1),) * 2
+    )
+    for size in (MOST_ROWS + 1, MOST_ROWS):
+        tokens = torch.zeros(size, dtype=torch.int64)
+        model.forward(tokens, tokens + torch.arange(size), TreeCache(2, 128))
+    assert calls == [1] * too_few
+
+
+def test_ways_are_chosen_for_a_machine_that_is_free(monkeypatch) -> None:
+    """Beside a program that will end, a team of fewer would be compared with itself."""
+    asked, threads = [], torch.get_num_threads()
+    monkeypatch.setattr(fused, "CORES", beside(0.1))
+    model = FusedModel(small_model("llama"))
+    model._threads_timed = threads
+    monkeypatch.setattr(WholePass, "team_for", lambda _, free: asked.append(free) or ALONE)
+    model.choose_ways()
+    assert set(asked) == {threads}
+
+
+@pytest.mark.parametrize(("free", "threads"), [(2.0, 2), (1.2, 1)])
+def test_between_passes_nobody_is_waited_for(monkeypatch, free: float, threads: int) -> None:
+    """Where others hold a core all that is not a pass is done by one thread, of one text and of
+    several; all threads are there for passes, and behind it, whatever is raised."""
+    seen = []
+
+    class Asked:
+        model = None
+
+        def answer(self) -> str:
+            seen.append(("pass", torch.get_num_threads()))
+            return "answer"
+
+    def asking():
+        for _ in range(2):
+            seen.append(("between", torch.get_num_threads()))
+            assert (yield Asked()) == "answer"
+        seen.append(("between", torch.get_num_threads()))
+        raise PlannerError("the end")
+
+    monkeypatch.setattr(passes, "CORES", beside(free))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(PlannerError, match="the end"):
+            passes.alone(asking())
+        passes.together(
+            [asking()], last=None, answer=lambda several: [each.answer() for each in several]
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    step = [("between", threads), ("pass", 2)]
+    assert seen == [*step * 2, ("between", threads)] * 2
 
 
 def test_of_this_machine() -> None:
