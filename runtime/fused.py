@@ -196,8 +196,8 @@ class FusedModel(HuggingFaceModel):
         faster again.  So the clock is asked of some numbers, up to the second one after another
         that is slower, and between two whose answers differ, to a quarter.  Of torch's threads all
         take part, or one where it is faster alone with one row.  Once torch has another number of
-        threads, it is asked again.  What other programs hold of the cores meanwhile does not
-        matter: a program is asked once, and they come and go.
+        threads, it is asked again.  All threads are timed, whatever cores other programs hold
+        meanwhile: these come and go, and what is chosen stays.
         """
         whole = self._whole
         if whole is None:
