@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from shutil import which
 from threading import current_thread, main_thread
@@ -21,6 +22,10 @@ PATIENCE_S = 600.0
 """A large model takes minutes to load."""
 POLITE_S = 10.0
 """Given to end by itself."""
+PORTS, OWN_PORTS, ANY_PORT = range(10_000, 30_000), 1000, 0
+"""Below those that systems give to programs that ask for any; so many are a process's own."""
+
+_looked = count()
 
 
 def program(name: str, folder: str | None, advice: str) -> str:
@@ -33,10 +38,18 @@ def program(name: str, folder: str | None, advice: str) -> str:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """A port of this machine that nobody listens on.
+
+    Until a program listens there, another process that looks for a port may be given the same one,
+    and its program answer for this one's.  So each process has ports of its own to look among.
+    """
+    first = PORTS.start + os.getpid() % (len(PORTS) // OWN_PORTS) * OWN_PORTS
+    own = (first + next(_looked) % OWN_PORTS for _ in range(OWN_PORTS))
+    for port in chain(own, [ANY_PORT]):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return int(one.getsockname()[1])
+    raise PlannerError("engine: got no free port of this machine, expected one to serve at")
 
 
 @contextmanager

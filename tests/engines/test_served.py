@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +15,7 @@ from engines import PROGRAMS, Files, Program
 from engines.checking import check
 from engines.measuring import measure_engine_profile
 from engines.metrics_page import totals
+from engines.process import OWN_PORTS, free_port
 from engines.timing import Turns
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
@@ -203,3 +205,17 @@ def test_plans_from_its_times_are_told_and_checked(tmp_path: Path, name: str) ->
     assert result.planned.tokens_per_step.value == pytest.approx(18 / known)
     assert result.planned.num_same == 2
     assert running(tmp_path) == ""
+
+
+def test_processes_look_for_ports_where_others_do_not(monkeypatch) -> None:
+    """One that is taken is passed over."""
+    mine = [free_port() for _ in range(3)]
+    assert len(set(mine)) == 3
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", mine[-1] + 1))
+        taken.listen()
+        assert free_port() not in {*mine, mine[-1] + 1}
+    me = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: me + 1)
+    others = [free_port() for _ in range(3)]
+    assert {port // OWN_PORTS for port in mine}.isdisjoint(port // OWN_PORTS for port in others)
