@@ -42,11 +42,14 @@ from .chain_limits import limit_of, limits_of
 from .intervals import inverse, product
 from .time_table import Time, TimeTable, between, table_of
 
-SITTING_ERROR = 0.03
+SITTING_ERROR, THREADS_ERROR = 0.03, 0.15
 """Relative standard error of steps with a draft against those without, from one sitting to the
 next: caches, clocks and who shares the memory differ, which no repetition within one sitting shows.
-Of 40 plans that were decoded up to an hour after they had been profiled, the speedups are likeliest
-at .032 (docs/results/predictions.md, "How often the intervals hold")."""
+The second is of several threads of a CPU.  One step without a draft waits for memory most of the
+time there, and so depends on who else uses it; one with a draft computes meanwhile.  Of plans that
+were decoded up to an hour after they had been profiled, speedups are likeliest at .032 (40 plans,
+one thread) and at .147 (19, two threads of a virtual machine): docs/results/earlier.md, "How often
+the intervals hold"."""
 
 GROWING_DRAFT = "level width (draft of growing trees)"
 GROWING_OVERHEAD = "tree size (overhead of growing trees)"
@@ -219,7 +222,7 @@ def step_costs(
         overhead=overhead,
         autoregressive=step(step.first),
         shared_error=hypot(
-            SITTING_ERROR,
+            _sitting_error(profile, threads),
             max(first.start_error, second.start_error),
             share_of_others(profile.surroundings, threads),
         ),
@@ -248,6 +251,14 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
     """Tokens per millisecond over those of autoregressive decoding, with its 95 % interval; the
     three errors are independent."""
     return product(tokens_per_step, inverse(step.estimate), autoregressive.estimate)
+
+
+def _sitting_error(profile: Profile, threads: int) -> float:
+    """The error that is shared by all steps with a draft, as the models were run; of times that were
+    given nobody knows how."""
+    timed_here = profile.costs_from is None and profile.machine.device == "cpu"
+    several = timed_here and threads > 1
+    return THREADS_ERROR if several else SITTING_ERROR
 
 
 def _of_one(profile: Profile, costs: Costs) -> Costs | None:

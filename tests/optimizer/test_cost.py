@@ -6,7 +6,7 @@ import pytest
 from planner import PlannerError, Tree
 from planner.documents.estimate import Estimate
 from planner.documents.times import Costs
-from planner.estimates.step_costs import CHAINS, SITTING_ERROR, speedup, step_costs
+from planner.estimates.step_costs import CHAINS, SITTING_ERROR, THREADS_ERROR, speedup, step_costs
 from planner.policies import ConfidentDrafting, TreeDrafting
 
 from . import factory
@@ -170,6 +170,19 @@ def test_without_spread_the_speedup_is_as_sure_as_tokens_and_sittings():
         off = np.log(getattr(tokens, field) / tokens.value)
         wide = abs(np.log(getattr(gain, field) / gain.value))
         assert wide == pytest.approx(np.hypot(off, 1.96 * SITTING_ERROR), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("num_threads", "device", "error"),
+    [(1, "cpu", SITTING_ERROR), (2, "cpu", THREADS_ERROR), (2, "cuda", SITTING_ERROR)],
+)
+def test_several_threads_of_a_cpu_differ_more_between_sittings(num_threads, device, error):
+    made = profile(bumpy())
+    machine = made.machine.model_copy(update={"num_threads": num_threads, "device": device})
+    costs = step_costs(made.model_copy(update={"machine": machine}))
+    assert costs.shared_error == pytest.approx(error)
+    step = costs.step(Tree([-1, 0]))
+    assert step.error_ms == pytest.approx(error * step.ms)
 
 
 def test_spread_widens_the_speedup():
