@@ -254,8 +254,8 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
 
 
 def _sitting_error(profile: Profile, threads: int) -> float:
-    """The error that is shared by all steps with a draft, as the models were run; of times that were
-    given nobody knows how."""
+    """The error that all steps with a draft share, as the models were run; of times that were given
+    nobody knows how."""
     timed_here = profile.costs_from is None and profile.machine.device == "cpu"
     several = timed_here and threads > 1
     return THREADS_ERROR if several else SITTING_ERROR
