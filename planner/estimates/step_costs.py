@@ -48,8 +48,8 @@ next: caches, clocks and who shares the memory differ, which no repetition withi
 The second is of several threads of a CPU.  One step without a draft waits for memory most of the
 time there, and so depends on who else uses it; one with a draft computes meanwhile.  Of plans that
 were decoded up to an hour after they had been profiled, speedups are likeliest at .032 (40 plans,
-one thread) and at .147 (19, two threads of a virtual machine): docs/results/earlier.md, "How often
-the intervals hold"."""
+one thread: docs/results/earlier.md) and at .147 (19, two threads of a virtual machine:
+docs/results/predictions.md, "How often the intervals hold")."""
 
 GROWING_DRAFT = "level width (draft of growing trees)"
 GROWING_OVERHEAD = "tree size (overhead of growing trees)"
