@@ -45,10 +45,10 @@ from .time_table import Time, TimeTable, between, table_of
 SITTING_ERROR, THREADS_ERROR = 0.03, 0.15
 """Relative standard error of steps with a draft against those without, from one sitting to the
 next: caches, clocks and who shares the memory differ, which no repetition within one sitting shows.
-The second is of several threads of a CPU.  One step without a draft waits for memory most of the
-time there, and so depends on who else uses it; one with a draft computes meanwhile.  Of plans that
-were decoded up to an hour after they had been profiled, speedups are likeliest at .032 (40 plans,
-one thread: docs/results/earlier.md) and at .147 (19, two threads of a virtual machine:
+The second is of several threads of a CPU: most likely since a step without a draft waits for memory
+there, which others use too, while one with a draft computes.  Of plans that were decoded up to an
+hour after they had been profiled, speedups are likeliest at .032 (40 plans, one thread:
+docs/results/earlier.md) and at .147 (19, two threads of a virtual machine:
 docs/results/predictions.md, "How often the intervals hold")."""
 
 GROWING_DRAFT = "level width (draft of growing trees)"
@@ -257,8 +257,7 @@ def _sitting_error(profile: Profile, threads: int) -> float:
     """The error that all steps with a draft share, as the models were run; of times that were given
     nobody knows how."""
     timed_here = profile.costs_from is None and profile.machine.device == "cpu"
-    several = timed_here and threads > 1
-    return THREADS_ERROR if several else SITTING_ERROR
+    return THREADS_ERROR if timed_here and threads > 1 else SITTING_ERROR
 
 
 def _of_one(profile: Profile, costs: Costs) -> Costs | None:
