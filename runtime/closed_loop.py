@@ -84,9 +84,10 @@ class ClosedLoop:
         self, settings: Sequence[PlanSetting], num_texts: int = 1, *, known: bool = True
     ) -> None:
         self._settings, self._num_texts = settings, num_texts
-        self._noted, self._count = np.ones((2, BLOCK)), 0
+        self._noted: list[tuple[float, float]] = []
+        """Tokens and milliseconds of the steps that are not taken in yet."""
         self._left = 0.0
-        """Milliseconds until what was noted is taken in."""
+        """Milliseconds until they are."""
         self.factor = 1.0
         """A step's time now over the planned one, for the setting of the last step."""
         self.chance = 1.0
@@ -94,7 +95,7 @@ class ClosedLoop:
         self._found: list[list[float]] = [[] for _ in settings]
         """Milliseconds of the first steps of each, while times are not known."""
         self._begin(np.array([setting.step_ms for setting in settings]))
-        advance(tuple(each.copy() for each in self._arrays), self._noted, 1)  # compile it now
+        advance(tuple(each.copy() for each in self._arrays), np.ones((1, 2)))  # compile it now
         self._unknown = [] if known else [*reversed(range(len(settings)))]
         """The settings whose times are still to be found, the next one last."""
         if self._unknown:
@@ -119,7 +120,7 @@ class ClosedLoop:
         if self._unknown:
             return [len(each) for each in self._found]
         steps = [int(each) for each in self._beliefs.settings[STEPS]]
-        steps[self._which] += self._count
+        steps[self._which] += len(self._noted)
         return steps
 
     @property
@@ -143,14 +144,15 @@ class ClosedLoop:
         if self._unknown:
             self._note_first(ms)
             return
-        count, longer = self._count, self._longer[self._which]
-        self._noted[0, count], self._noted[1, count] = num_tokens, ms
-        self._count = count = count + 1
+        self._noted.append((num_tokens, ms))
         self._left -= ms
-        if self._left <= 0 or count == BLOCK:
-            which, factor, self.chance, best = advance(self._arrays, self._noted, count)
+        if self._left <= 0 or len(self._noted) == BLOCK:
+            longer = self._longer[self._which]
+            noted = np.array(self._noted, np.float64)
+            self._noted.clear()
+            which, factor, self.chance, best = advance(self._arrays, noted)
             self.factor = factor * longer
-            self._which, self._count, self._left = which, 0, BLOCK_MS if best else 0.0
+            self._which, self._left = which, BLOCK_MS if best else 0.0
 
     def _note_first(self, ms: float) -> None:
         """Another step of a setting whose time is not known; the first finds nothing warm."""

@@ -47,7 +47,7 @@ LEAST, MOST = 0.05, 2.0
 MISSED = 8
 """Tokens that the draft has not read, from which the step that has it read them is not timed, and
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
-BLOCK_MS, BLOCK = 4.0, 32
+BLOCK_MS, BLOCK = 8.0, 32
 """Steps of the setting that seems the best are taken in once they have lasted so long, or are so
 many."""
 
@@ -121,13 +121,12 @@ def begin(beliefs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def advance(beliefs, noted, count):  # type: ignore[no-untyped-def]
+def advance(beliefs, noted):  # type: ignore[no-untyped-def]
     """Take in what steps of the chosen setting emitted and how long they took, and choose the next
     one's.
 
     beliefs  plain tuple of the fields of `Beliefs`
-    noted    float64 [2, at least count]: tokens (a text's, on average) and milliseconds of every
-             step
+    noted    float64 [steps, 2]: tokens (a text's, on average) and milliseconds of each
 
     Returns the next step's setting, this one's time over the planned one, as believed, c, and
     whether the next one is the best: neither a look, nor this one again because it is not known.
@@ -135,8 +134,8 @@ def advance(beliefs, noted, count):  # type: ignore[no-untyped-def]
     whole = Beliefs(*beliefs)
     which = int(whole.numbers[WHICH])
     again = False
-    for place in range(count):
-        again = _take_in(whole, which, noted[0, place], noted[1, place])
+    for place in range(len(noted)):
+        again = _take_in(whole, which, noted[place, 0], noted[place, 1])
     _rate(whole)
     later = exp(_later(whole, which))
     best = not again and _choose(whole)
