@@ -35,7 +35,10 @@ class Programme:
         num_children = np.zeros(shape, np.int32)
         last_size = np.zeros((*shape[:2], num_choices, shape[2]), np.int32)
         self._choices = num_children, last_size, law.by_rank_alone
-        self._settled = _fill_tables(rates, self._tables, num_children, last_size)
+        self._tables[:, :, 1] = 1.0
+        settled = _fill_tables(rates, self._tables, num_children, last_size)
+        self._tables[:, settled + 1 :] = self._tables[:, settled : settled + 1]
+        self._settled = settled
 
     @property
     def _best(self) -> np.ndarray:
@@ -85,9 +88,8 @@ def _first_choice(count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _fill_tables(rates, best, num_children, last_size):  # type: ignore[no-untyped-def]
-    """Fill the tables; return the depth from which on a deeper tree is no better."""
+    """Fill the tables up to the depth from which on a deeper tree is no better, and return that."""
     num_levels, max_depth = best.shape[0], best.shape[1] - 1
-    best[:, :, 1] = 1.0
     for depth in range(1, max_depth + 1):
         for level in range(num_levels):
             _fill_row(
@@ -98,8 +100,6 @@ def _fill_tables(rates, best, num_children, last_size):  # type: ignore[no-untyp
                 last_size[level, depth],
             )
         if np.array_equal(best[:, depth], best[:, depth - 1]):
-            for deeper in range(depth + 1, max_depth + 1):
-                best[:, deeper] = best[:, depth]
             return depth
     return max_depth
 

@@ -39,7 +39,8 @@ def rejected_pair(target, draft, tried, first, second):  # type: ignore[no-untyp
     weight = draft[first] - pairs[2, first] * taken
     before = target.copy()
     if _reject(target, draft, pairs[3], given) == 0.0:
-        target[:] = before  # by rounding alone: after exact arithmetic none would be rejected
+        for x in range(len(target)):  # by rounding alone: exactly, none would be rejected
+            target[x] = before[x]
     tried[first] = tried[second] = True
     fill_untried(draft, tried)
     return chance, weight
@@ -108,7 +109,8 @@ def _fill_handover(target, draft, tried, pairs):  # type: ignore[no-untyped-def]
     beside = 0.0  # 1 - D(top), without the cancellation
     for y in range(len(draft)):
         beside += draft[y] if y != top else 0.0
-    following[:] = draft
+    for y in range(len(draft)):
+        following[y] = draft[y]
     if beside <= 0.0:
         beside = draft[top]
         untried = max(len(draft) - tried.sum() - 1, 1)

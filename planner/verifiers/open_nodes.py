@@ -93,6 +93,7 @@ def fill_owed(target, draft, acceptance):  # type: ignore[no-untyped-def]
         for y in range(len(target)):
             target[y] /= owed
     elif acceptance == 1.0:
-        target[:] = draft  # equal up to rounding: exactly, nothing would have been rejected
+        for y in range(len(target)):  # equal up to rounding: exactly, nothing would be rejected
+            target[y] = draft[y]
         return 1.0
     return owed / (owed + (1.0 - acceptance))

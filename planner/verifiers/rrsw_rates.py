@@ -68,8 +68,10 @@ def next_rate(target, draft, residual, tried):  # type: ignore[no-untyped-def]
     order = np.argsort(kinks)
     kinks, useful = kinks[order], useful[order]
     full, open_ = np.zeros(len(useful) + 1), np.zeros(len(useful) + 1)
-    full[1:] = np.cumsum(residual[useful])
-    open_[:-1] = np.cumsum(draft[useful][::-1])[::-1]
+    for place in range(len(useful)):
+        full[place + 1] = full[place] + residual[useful[place]]
+    for place in range(len(useful) - 1, -1, -1):
+        open_[place] = open_[place + 1] + draft[useful[place]]
     rate = 0.0
     for x in range(len(draft)):
         if draft[x] > target[x]:

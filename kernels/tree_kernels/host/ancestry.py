@@ -24,6 +24,7 @@ def add_below(
         parent = parents[node]
         depths[node] = depths[parent] + 1
         deepest = max(deepest, depths[node])
-        ancestors[node, :node] = ancestors[parent, :node]
+        for other in range(node):
+            ancestors[node, other] = ancestors[parent, other]
         ancestors[node, node] = True
     return deepest

@@ -234,10 +234,14 @@ def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray)
     size = BYTES[written_as]
     if len(x) == 0:
         return
-    out[:] = 0
+    for row in range(len(x)):  # assigning slices would bring code that takes long to compile
+        for place in range(height):
+            out[row, place] = 0
     # Rows that lie a power of two apart would have the same few places in the first cache.
     apart = np.empty((len(x), width + LINE), np.float32)
-    apart[:, :width] = x
+    for row in range(len(x)):
+        for place in range(width):
+            apart[row, place] = x[row, place]
     x_step, out_step = apart.strides[0] // 4, out.strides[0] // 4
     num_parts = (width + MOST_ADDED - 1) // MOST_ADDED
     longest = (width // LINE + num_parts - 1) // num_parts * LINE

@@ -227,7 +227,8 @@ def multiply_by(
     if product[4] != 0:
         scales = carray(_floats_at(product[4]), product[1])
         for row in range(len(out)):
-            out[row, start:end] *= scales[start:end]
+            for place in range(start, end):
+                out[row, place] *= scales[place]
 
 
 @njit(cache=True)
@@ -241,7 +242,10 @@ def _add_bias(entries: np.ndarray, bias: np.ndarray, part: LayerPart, group: int
         (first_key + start, first_key + end),
         (first_value + start, first_value + end),
     ):
-        entries[:, first:last] += own[first:last]
+        for row in range(len(entries)):
+            for head in range(first, last):
+                for entry in range(size):
+                    entries[row, head, entry] += own[head, entry]
 
 
 @intrinsic
