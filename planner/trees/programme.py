@@ -88,7 +88,9 @@ def _first_choice(count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _fill_tables(rates, best, num_children, last_size):  # type: ignore[no-untyped-def]
-    """Fill the tables up to the depth from which on a deeper tree is no better, and return that."""
+    """Fill the tables, in which trees of one node are already, up to the depth from which on a deeper
+    tree is no better; return that.
+    """
     num_levels, max_depth = best.shape[0], best.shape[1] - 1
     for depth in range(1, max_depth + 1):
         for level in range(num_levels):
