@@ -88,7 +88,7 @@ def _first_choice(count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _fill_tables(rates, best, num_children, last_size):  # type: ignore[no-untyped-def]
-    """Fill the tables, in which trees of one node are already, up to the depth from which on a deeper
+    """Fill the tables, which hold trees of one node already, up to the depth from which on a deeper
     tree is no better; return that.
     """
     num_levels, max_depth = best.shape[0], best.shape[1] - 1
