@@ -150,7 +150,8 @@ def installed(folder: Path, followers: list[int] = FOLLOWERS) -> Path:
     for name, what in (("llama-server", "server"), ("llama-bench", "bench")):
         path = folder / name
         path.write_text(
-            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            f"#!{sys.executable} -S\n"  # nothing that is installed: there are hundreds of starts
+            f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
             f"import standin\nstandin.{what}()\n"
         )
         path.chmod(0o755)
