@@ -21,6 +21,7 @@ from planner.documents.head_card import HeadFile
 from planner.documents.profile import Acceptance, OptimalAcceptance, Profile, Replay
 from planner.documents.sampling import Sampling
 from planner.documents.surroundings import DISTURBED, Surroundings
+from planner.documents.times import Costs
 from planner.documents.version import WRITTEN_BY
 from runtime.heads import AcceptanceHead
 from runtime.machine import describe_execution, describe_machine
@@ -103,6 +104,21 @@ def measure_profile(
 
 
 @dataclass(frozen=True)
+class _Timed:
+    """A place where times are taken; `beside_drawn`: greedily, while others are of drawn tokens."""
+
+    batch_size: int
+    context: int
+    sampling: Sampling
+    beside_drawn: bool
+
+    @property
+    def name(self) -> str:
+        place = f"{self.context}" if self.batch_size == 1 else f"{self.batch_size}x{self.context}"
+        return f"{place}-greedy" if self.beside_drawn else place
+
+
+@dataclass(frozen=True)
 class _Measurement:
     """Everything asked for, `extent` of it fitted to the models, and the pieces that are done."""
 
@@ -150,7 +166,7 @@ class _Measurement:
             execution=describe_execution(self.pair.target),
             target=self.pair.target.info,
             draft=self.pair.draft.info,
-            costs=[*rounds.costs().values()],
+            costs=self._costs(rounds),
             surroundings=progress.surroundings,
             acceptance=entries,
             optimal=optimal,
@@ -162,8 +178,8 @@ class _Measurement:
         """Milliseconds that each piece takes with the embedded models: its share elsewhere."""
         extent, num_prompts = self.extent, len(self.prompts)
         work = {}
-        for (name, _, _), number in product(self._timed(), range(extent.repeats)):
-            work[f"times-{name}-{number}"] = SWEEP_MS * extent.max_nodes
+        for timed, number in product(self._timed(), range(extent.repeats)):
+            work[f"times-{timed.name}-{number}"] = SWEEP_MS * extent.max_nodes
         for sampling in self.settings.samplings:
             traced = GREEDY_MS if sampling.is_greedy else SAMPLED_MS
             work[f"acceptance-{sampling}"] = traced * num_prompts * extent.num_tokens
@@ -176,22 +192,37 @@ class _Measurement:
         """The sweeps over all that is timed, by name."""
         joined = np.array([token for prompt in self.prompts for token in prompt])
         return {
-            name: CostSweeps(
+            timed.name: CostSweeps(
                 self.pair,
-                np.resize(joined, context).tolist(),
-                grid_at(batch_size, self.extent.max_nodes, self.pair.vocab_size),
-                self.settings.samplings[-1],
+                np.resize(joined, timed.context).tolist(),
+                grid_at(timed.batch_size, self.extent.max_nodes, self.pair.vocab_size),
+                timed.sampling,
                 seed=self.settings.seed,
-                heads={each.file.sha256: each.head.scores for each in self.heads.values()},
+                heads={
+                    each.file.sha256: each.head.scores
+                    for sampling, each in self.heads.items()
+                    if sampling.is_greedy == timed.sampling.is_greedy
+                },
             )
-            for name, batch_size, context in self._timed()
+            for timed in self._timed()
         }
 
-    def _timed(self) -> list[tuple[str, int, int]]:
-        """The batch sizes and contexts that times are taken at, each pair with its name."""
-        pairs = product(sorted({1, *self.settings.batch_sizes}), self.extent.contexts)
-        return [(f"{context}" if size == 1 else f"{size}x{context}", size, context)
-                for size, context in pairs]  # fmt: skip
+    def _timed(self) -> list[_Timed]:
+        """All that times are taken at.  Steps that draw no token have less to do, those that do
+        about as much at any temperature: so the last sampling of either kind stands for it."""
+        kinds = {each.is_greedy: each for each in self.settings.samplings}
+        sizes = sorted({1, *self.settings.batch_sizes})
+        return [
+            _Timed(size, context, kinds[greedy], greedy and len(kinds) > 1)
+            for greedy, size, context in product(sorted(kinds), sizes, self.extent.contexts)
+        ]
+
+    def _costs(self, rounds: CostRounds) -> list[Costs]:
+        found = rounds.costs()
+        own = {each.name: each.sampling for each in self._timed() if each.beside_drawn}
+        return [
+            costs.model_copy(update={"sampling": own.get(name)}) for name, costs in found.items()
+        ]
 
     def _acceptance(self, sampling: Sampling) -> Piece:
         tracing = Tracing(self.extent.num_ranks, self.settings.seed)

@@ -64,7 +64,9 @@ class Costs(Part):
     batch_size: Count
     context: int = Field(ge=0)
     sampling: Sampling | None = Field(
-        default=None, description="that the times are of, where they depend on it; null: any"
+        default=None,
+        description="that the times are of, where they depend on it; null: of steps that draw "
+        "tokens where greedy ones have an entry of their own, otherwise of any",
     )
     start_error: float = Field(
         default=0.0,

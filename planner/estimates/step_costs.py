@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import hypot
 
 import numpy as np
@@ -204,8 +205,8 @@ def step_costs(
     if not entries:
         sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
         raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
-    own = [entry for entry in entries if entry.sampling in (None, sampling)] or entries
-    entries = [entry for entry in own if entry.sampling == own[0].sampling]
+    nearest = min(entries, key=partial(_unlike, sampling)).sampling
+    entries = [entry for entry in entries if entry.sampling == nearest]
     context = entries[0].context if context is None else count(context, "context", 0)
     first, second, weight = _around(entries, context)
     one, two = (_tables(entry, verifier) for entry in (first, second))
@@ -245,6 +246,15 @@ def step_costs(
             made, draft_root=root(root.first), draft=draft, overhead=overhead, lone_draft=lone
         )
     return replace(made, grown=grown)
+
+
+def _unlike(sampling: Sampling | None, costs: Costs) -> int:
+    """How little a sampling has to do with that of the times: those of any are nearer than those of
+    greedy decoding to another, or the other way round."""
+    own = costs.sampling
+    if own is None or sampling is None:
+        return 2 if own is None else 3
+    return 0 if own == sampling else 1 if own.is_greedy == sampling.is_greedy else 3
 
 
 def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Estimate:

@@ -145,7 +145,9 @@ class Task:
         """
         if self.profile is None:
             raise PlannerError("profile: got none, expected the one that holds the measured times")
-        return step_costs(self.profile, batch_size=batch_size, context=self.context)
+        return step_costs(
+            self.profile, batch_size=batch_size, context=self.context, sampling=self.plan.sampling
+        )
 
     def choose(self, ways: Sequence[Way], *, even_slower: bool = False) -> Choice:
         """The fastest plan that can be carried out in one of these ways; without a profile, the

@@ -74,8 +74,8 @@ class Questions:
         every = dict.fromkeys(entry.sampling.temperature for entry in profile.acceptance)
         sizes = dict.fromkeys(costs.batch_size for costs in profile.costs)
         for temperature, size in product(self.temperatures or every, self.batch_sizes or sizes):
-            timed = [costs.context for costs in profile.costs if costs.batch_size == size]
-            contexts: Sequence[int | None] = self.contexts or timed or [None]
+            timed = dict.fromkeys(c.context for c in profile.costs if c.batch_size == size)
+            contexts: Sequence[int | None] = self.contexts or [*timed] or [None]
             verifiers = self.verifiers or _verifiers(profile, temperature)
             for context, solver, verifier in product(contexts, self.solvers, verifiers):
                 yield Asked(

@@ -255,7 +255,10 @@ def check_figure(check: Check) -> Figure:
 def _relative_times(axes: Axes, profile: Profile, plan: Plan) -> None:
     """t(n) at the plan's context, quartiles shaded, and where on it the plan stands."""
     context = plan.made_from.context if plan.made_from else profile.costs[0].context
-    curve = min(profile.costs, key=lambda costs: abs(costs.context - context)).verify
+    curve = min(
+        profile.costs,
+        key=lambda costs: (abs(costs.context - context), costs.sampling != plan.sampling),
+    ).verify
     quartiles = np.array([curve.low_ms, curve.median_ms, curve.high_ms])
     low, median, high = quartiles / curve.median_ms[0]
     steps = plan.predicted.steps if plan.predicted else None

@@ -41,6 +41,7 @@ def _errors(costs: Costs, model: ModelShape, roofline: Roofline) -> Iterator[Sho
         for n, guess, truth, one, two in zip(counts, predicted, measured, *curves, strict=True)
     ]  # fmt: skip
     title = f"{model.name}, batch {costs.batch_size}, context {costs.context}"
+    title += f", {costs.sampling}" if costs.sampling else ""
     headings = [
         "n", "predicted, ms", "measured, ms", "off by", "t(n) predicted", "t(n) measured", "off by",
     ]  # fmt: skip

@@ -52,7 +52,7 @@ def draw_times(axes: Axes, profile: Profile, what: Literal["verify", "draft"]) -
         )
         axes.plot(
             curve.counts, curve.median_ms, "o-", ms=3, color=colour, alpha=shade,
-            label=f"context {costs.context}",
+            label=f"context {costs.context}" + (f", {costs.sampling}" if costs.sampling else ""),
         )  # fmt: skip
         words = [
             f"{n}: {median:.3g} ms [{low:.3g}, {high:.3g}]"

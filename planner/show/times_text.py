@@ -38,10 +38,11 @@ def show_times(costs: Costs) -> Iterator[Shown]:
 
 def _by_size(costs: Costs) -> Shown:
     how = BY_ROWS if costs.by_rows else ""
+    at = f", {costs.sampling}" if costs.sampling else ""
     alone = (costs.target_step, costs.draft_step, costs.draft_root)
     target, draft, root = (f"{curve.median_ms[0]:.2f} ms" for curve in alone)
     title = (
-        f"batch {costs.batch_size}{how}, context {costs.context}: one token alone {target} "
+        f"batch {costs.batch_size}{how}, context {costs.context}{at}: one token alone {target} "
         f"(target), {draft} (draft); first draft pass of a step {root}; below, in ms, "
         "verifying n nodes, a later draft pass over n nodes, and what else a step takes, by "
         "verifier (medians)"

@@ -213,7 +213,7 @@ def test_an_interval_too_wide_to_plan_by_is_pointed_out(made, tmp_path):
         return curve.model_copy(update={"median_ms": [5 * ms for ms in curve.low_ms],
                                         "high_ms": [9 * ms for ms in curve.low_ms]})  # fmt: skip
 
-    (costs,) = profile.costs
+    _, costs = profile.costs  # of the temperature 0 that is planned for
     unsure = costs.model_copy(update={"verify": shaky(costs.verify)})
     profile.model_copy(update={"costs": [unsure]}).without_arrays().save(tmp_path / "p.json")
     result = planner("solve", tmp_path / "p.json", "--solver", "chain")

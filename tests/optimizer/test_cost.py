@@ -5,6 +5,7 @@ import pytest
 
 from planner import PlannerError, Tree
 from planner.documents.estimate import Estimate
+from planner.documents.sampling import Sampling
 from planner.documents.times import Costs
 from planner.estimates.step_costs import CHAINS, SITTING_ERROR, THREADS_ERROR, speedup, step_costs
 from planner.policies import ConfidentDrafting, TreeDrafting
@@ -43,6 +44,34 @@ def test_contexts_are_interpolated_too():
     assert costs.autoregressive_ms == pytest.approx(12.5, rel=4 * EPS)
     assert step_costs(made, context=300).verify_ms(8) == 28.0
     assert step_costs(made).context == 100
+
+
+@pytest.mark.parametrize(
+    ("sampling", "step"),
+    [
+        (None, 10.0),
+        (Sampling(temperature=0.6), 10.0),
+        (Sampling(temperature=0), 7.0),
+        (Sampling(temperature=0, draft_temperature=0.5), 7.0),
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_greedy_steps_have_times_of_their_own(sampling, step, backwards):
+    greedy = bumpy(step=7.0).model_copy(update={"sampling": Sampling(temperature=0)})
+    entries = [bumpy(step=10.0), greedy]
+    made = profile(*(entries[::-1] if backwards else entries))
+    assert step_costs(made, sampling=sampling).autoregressive_ms == step
+
+
+@pytest.mark.parametrize(("temperature", "step"), [(0, 7.0), (0.3, 8.0), (1, 9.0), (0.8, 8.0)])
+def test_where_every_sampling_was_timed_each_has_its_own(temperature, step):
+    """One that was not has those of the first of its kind."""
+    entries = [
+        bumpy(step=ms).model_copy(update={"sampling": Sampling(temperature=each)})
+        for each, ms in ((0, 7.0), (0.3, 8.0), (1, 9.0))
+    ]
+    asked = Sampling(temperature=temperature)
+    assert step_costs(profile(*entries), sampling=asked).autoregressive_ms == step
 
 
 def test_step_adds_a_draft_pass_per_level():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,7 @@ V = 5
 SAMPLINGS = (Sampling(temperature=0.0), Sampling(temperature=1.0))
 SMALL = Settings(samplings=SAMPLINGS, contexts=(3, 8), max_nodes=6, num_tokens=7, num_ranks=3,
                  repeats=3)  # fmt: skip
+DRAWN = replace(SMALL, samplings=SAMPLINGS[1:])
 PROMPTS = [[0, 1, 2], [3, 3, 1], [4, 0, 0]]
 
 
@@ -43,7 +46,8 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
     profile = measure_profile(pair, PROMPTS, SMALL)
     profile.save(tmp_path / "p.json")
     profile = load(tmp_path / "p.json")
-    assert [(costs.batch_size, costs.context) for costs in profile.costs] == [(1, 3), (1, 8)]
+    places = [(costs.batch_size, costs.context, costs.sampling) for costs in profile.costs]
+    assert places == [(1, 3, None), (1, 8, None), (1, 3, SAMPLINGS[0]), (1, 8, SAMPLINGS[0])]
     assert profile.costs[0].verify.counts == [1, 2, 3, 4, 5, 6]
     assert profile.costs[0].draft.counts == [1, 2, 3]
     assert profile.costs[0].verify.repeats == 3
@@ -102,49 +106,47 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, quiet, tmp_
 
     monkeypatch.setattr(CostSweeps, "sweep", sweep)
     with pytest.raises(KeyboardInterrupt):
-        measure_profile(pair, PROMPTS, SMALL, output=output)
+        measure_profile(pair, PROMPTS, DRAWN, output=output)
     assert not output.exists()
     said = []
-    measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
+    measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=said.append)
     # a warm-up and a sweep at each context, in the first of three rounds; after acceptance, the
     # same at the first context in the second round; a warm-up at the second, and the interruption.
     # Then a warm-up and a sweep at the second context, a warm-up at the first, and the third round.
     assert len(calls) == 7 + 5
-    assert said == ["continuing an interrupted run: 7 pieces are done"]
+    assert said == ["continuing an interrupted run: 5 pieces are done"]
     calls.clear()
     again = []
-    measure_profile(pair, PROMPTS, SMALL, output=output, report_line=again.append)
+    measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=again.append)
     assert calls == []
-    assert again == ["continuing an interrupted run: 10 pieces are done"]
+    assert again == ["continuing an interrupted run: 8 pieces are done"]
     discard_pieces(output)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"num_tokens": 8}, {"contexts": (3, 9)}])
 def test_other_settings_share_no_pieces(pair, tmp_path, change):
-    from dataclasses import replace
-
     output = tmp_path / "p.json"
-    measure_profile(pair, PROMPTS, SMALL, output=output)
+    measure_profile(pair, PROMPTS, DRAWN, output=output)
     said = []
-    settings = replace(SMALL, **change)
+    settings = replace(DRAWN, **change)
     measure_profile(pair, PROMPTS, settings, output=output, report_line=said.append)
     assert said == []
 
 
 def test_sweeps_that_repeat_small_trees_otherwise_share_no_pieces(pair, tmp_path, monkeypatch):
     output = tmp_path / "p.json"
-    measure_profile(pair, PROMPTS, SMALL, output=output)
+    measure_profile(pair, PROMPTS, DRAWN, output=output)
     for module in (curves_module, measure_module):
         monkeypatch.setattr(module, "NUM_SMALL", NUM_SMALL + 1)
     said = []
-    measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
+    measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=said.append)
     assert said == []
 
 
 def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, tmp_path, monkeypatch):
     output, said, calls = tmp_path / "p.json", [], []
-    first = measure_profile(pair, PROMPTS, SMALL, output=output)
+    first = measure_profile(pair, PROMPTS, DRAWN, output=output)
     assert first.written_by == f"espalier {VERSION}"
     measured = measure_module.measure_acceptance
     monkeypatch.setattr(
@@ -154,12 +156,12 @@ def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, tmp_pa
     for code in ("of today", "changed", "changed"):
         if code == "changed":
             monkeypatch.setattr(measure_module, "measured_by", lambda: "changed")
-        measure_profile(pair, PROMPTS, SMALL, output=output, report_line=said.append)
+        measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=said.append)
     same, anew, again = said
-    assert same == again == "continuing an interrupted run: 10 pieces are done"
-    assert anew.startswith("10 pieces of an interrupted run were taken by other code")
+    assert same == again == "continuing an interrupted run: 8 pieces are done"
+    assert anew.startswith("8 pieces of an interrupted run were taken by other code")
     assert "\n" not in anew
-    assert len(calls) == len(SAMPLINGS)  # by the changed code, once
+    assert len(calls) == 1  # by the changed code
 
 
 def test_the_code_that_measures_is_told_apart_by_its_sources(tmp_path, monkeypatch):
@@ -241,23 +243,32 @@ def test_continuing_together_equals_one_by_one(penalty):
 
 
 def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, quiet, monkeypatch):
-    """A spell of one speed then cannot have all of them, nor all of one context."""
+    """A spell of one speed then cannot have all of them, nor all of one context or sampling."""
     done = []
-    sweep, acceptance = CostSweeps.sweep, measure_module.measure_acceptance
+    acceptance = measure_module.measure_acceptance
 
-    def swept(self):
-        done.append(self.context)
-        return sweep(self)
+    class Noted(CostSweeps):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            self.place = self.context, arguments[3]
+
+        def warm_up(self):
+            pass
+
+        def sweep(self):
+            done.append(self.place)
+            return super().sweep()
 
     def accepted(*arguments, **settings):
         done.append("acceptance")
         return acceptance(*arguments, **settings)
 
-    monkeypatch.setattr(CostSweeps, "sweep", swept)
-    monkeypatch.setattr(CostSweeps, "warm_up", lambda self: None)
+    monkeypatch.setattr(measure_module, "CostSweeps", Noted)
     monkeypatch.setattr(measure_module, "measure_acceptance", accepted)
     measure_profile(pair, PROMPTS, SMALL)
-    assert done == [3, 8, *["acceptance"] * len(SAMPLINGS), 3, 8, 3, 8]
+    greedy, drawn = SAMPLINGS
+    round_ = [(3, drawn), (8, drawn), (3, greedy), (8, greedy)]
+    assert done == [*round_, *["acceptance"] * len(SAMPLINGS), *round_, *round_]
 
 
 def test_alone_a_model_is_timed_behind_a_step_like_it(pair):

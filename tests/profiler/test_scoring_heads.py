@@ -60,7 +60,8 @@ def test_the_head_stands_in_the_trees_and_costs_of_its_sampling_only(profile):
     assert (told >= 0).all()
     assert (told <= 1).all()
     assert told.std() > 0.1
-    (costs,) = profile.costs
+    of_warm, costs = profile.costs
+    assert (of_warm.sampling, costs.sampling, of_warm.scored) == (None, GREEDY, {})
     assert costs.growing.draft.counts == costs.draft.counts
     assert costs.growing.overhead.counts == [2, 4, 8]
     for chains in (costs.chains, costs.scored[FILE.sha256]):
