@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import hypot
 
 import numpy as np
@@ -205,8 +204,7 @@ def step_costs(
     if not entries:
         sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
         raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
-    nearest = min(entries, key=partial(_unlike, sampling)).sampling
-    entries = [entry for entry in entries if entry.sampling == nearest]
+    entries = timed_like(sampling, entries)
     context = entries[0].context if context is None else count(context, "context", 0)
     first, second, weight = _around(entries, context)
     one, two = (_tables(entry, verifier) for entry in (first, second))
@@ -248,10 +246,15 @@ def step_costs(
     return replace(made, grown=grown)
 
 
-def _unlike(sampling: Sampling | None, costs: Costs) -> int:
-    """How little a sampling has to do with that of the times: those of any are nearer than those of
-    greedy decoding to another, or the other way round."""
-    own = costs.sampling
+def timed_like(sampling: Sampling | None, entries: Sequence[Costs]) -> list[Costs]:
+    """The entries whose times are of `sampling`; otherwise those of one that is greedy as it is, or
+    is not as it is not; otherwise those of any; otherwise those of the first one's."""
+    nearest = min(entries, key=lambda costs: _unlike(sampling, costs.sampling)).sampling
+    return [costs for costs in entries if costs.sampling == nearest]
+
+
+def _unlike(sampling: Sampling | None, own: Sampling | None) -> int:
+    """How far the sampling of some times is from the one that is asked for."""
     if own is None or sampling is None:
         return 2 if own is None else 3
     return 0 if own == sampling else 1 if own.is_greedy == sampling.is_greedy else 3

@@ -16,6 +16,7 @@ from ..documents.document import PlannerError, write_atomically
 from ..documents.estimate import Estimate
 from ..documents.head_card import HeadCard
 from ..documents.profile import Profile
+from ..estimates.step_costs import timed_like
 from ..optimizer import solve
 from ..plans.check import Check
 from ..plans.plan import Plan
@@ -255,10 +256,8 @@ def check_figure(check: Check) -> Figure:
 def _relative_times(axes: Axes, profile: Profile, plan: Plan) -> None:
     """t(n) at the plan's context, quartiles shaded, and where on it the plan stands."""
     context = plan.made_from.context if plan.made_from else profile.costs[0].context
-    curve = min(
-        profile.costs,
-        key=lambda costs: (abs(costs.context - context), costs.sampling != plan.sampling),
-    ).verify
+    timed = timed_like(plan.sampling, profile.costs)
+    curve = min(timed, key=lambda costs: abs(costs.context - context)).verify
     quartiles = np.array([curve.low_ms, curve.median_ms, curve.high_ms])
     low, median, high = quartiles / curve.median_ms[0]
     steps = plan.predicted.steps if plan.predicted else None

@@ -10,6 +10,7 @@ from ..documents.counted import counted
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..documents.surroundings import beside_words
+from ..estimates.step_costs import timed_like
 from ..plans.plan import Plan
 from .advice import Advice, plan_advice, typed
 from .document_text import profile_lines, show_profile
@@ -66,12 +67,12 @@ def profile_advice(profile: Profile, path: Path, sampling: Sampling | None = Non
             f"at first sight {look.speedup} times as fast, by a chain of "
             f"{counted(look.num_tokens, 'token')} at {at}; solve weighs trees"
         )
-    return Advice(do, gain, sure, _why_it_pays(profile), typed("solve", path, options, "plan"))
+    return Advice(do, gain, sure, _why_it_pays(profile, at), typed("solve", path, options, "plan"))
 
 
-def _why_it_pays(profile: Profile) -> str:
+def _why_it_pays(profile: Profile, sampling: Sampling) -> str:
     """The cost of several nodes and of a guess, as multiples of what one token costs."""
-    costs = profile.costs[0]
+    costs = timed_like(sampling, profile.costs)[0]
     verify, alone = costs.verify, costs.target_step.median_ms[0]
     few = max((n for n in verify.counts if n <= 8), default=verify.counts[0])
     checked = verify.median_ms[verify.counts.index(few)] / alone
