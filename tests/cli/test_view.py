@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -18,6 +19,7 @@ from planner.optimizer import solve
 from planner.plans.check import Check
 from planner.plans.report import Baseline
 from planner.show.first_look import first_look
+from planner.show.profile_view import profile_advice
 from planner.show.tables import WIDTH
 from tests.documents import samples
 
@@ -196,6 +198,21 @@ def test_the_first_look_is_the_geometric_sum_over_a_chains_step():
     assert look.speedup.value == pytest.approx(
         rate(best) * costs.target_step.median_ms[0], rel=1e-6
     )
+
+
+def test_why_it_pays_is_told_by_the_samplings_own_times():
+    profile: Profile = two_verifiers()
+    sampling, costs = profile.acceptance[0].sampling, profile.costs[0]
+    curve = costs.target_step
+    doubled = {name: [2 * ms for ms in getattr(curve, name)] for name in ("median_ms", "high_ms")}
+    slow = costs.model_copy(
+        update={"sampling": sampling, "target_step": curve.model_copy(update=doubled)}
+    )
+    told = [
+        profile_advice(profile.model_copy(update={"costs": entries}), Path("p.json"), sampling).why
+        for entries in ([costs], [slow], [costs, slow])
+    ]
+    assert told[0] != told[1] == told[2]
 
 
 def test_what_excludes_each_other_is_wrong_usage(tmp_path):
