@@ -20,6 +20,9 @@ from planner.documents.document import PlannerError
 
 PATIENCE_S = 600.0
 """A large model takes minutes to load."""
+FIRST_S, MOST_S = 0.005, 0.1
+"""Between the first two questions whether it is ready, and at most: every wait is half as long
+again as the one before."""
 POLITE_S = 10.0
 """Given to end by itself."""
 PORTS, OWN_PORTS, ANY_PORT = range(10_000, 30_000), 1000, 0
@@ -70,7 +73,7 @@ def served(
         except OSError as error:
             raise PlannerError(f"engine: {command[0]} cannot be run: {error.strerror}") from None
         try:
-            until = monotonic() + patience_s
+            until, pause = monotonic() + patience_s, FIRST_S
             while not is_ready():
                 if process.poll() is not None:
                     raise PlannerError(
@@ -82,7 +85,8 @@ def served(
                         f"engine: {name} was not ready after {patience_s:.0f} s: "
                         f"{_last_words(log.fileno())}"
                     )
-                sleep(0.05)
+                sleep(pause)
+                pause = min(1.5 * pause, MOST_S)
             yield process.pid
         finally:
             _end(process)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from engines import Files, LlamaServer, OpenVinoPipeline
+from engines import Files, LlamaServer, OpenVinoPipeline, measuring
 from engines.checking import check, neighbouring
 from engines.engine_costs import two_clocks
 from engines.measuring import measure_engine_profile
@@ -36,6 +38,14 @@ def pair() -> Pair:
     target = rows**4 / (rows**4).sum(-1, keepdim=True)
     draft = 0.8 * target + 0.2 / 12
     return Pair(TableModel(target), TableModel(draft))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_prompts() -> Iterator[None]:
+    """The stand-in's times do not scatter."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(measuring, "NUM_TIMED", 4)
+        yield
 
 
 def serving(folder: Path, followers: list[int]) -> LlamaServer:
@@ -117,6 +127,7 @@ def test_plans_are_what_the_engine_can_carry_out(profile, temperature: float) ->
 
 def test_requests_at_once_are_timed_and_planned_for(pair: Pair, engine: LlamaServer) -> None:
     settings = Settings(samplings=(GREEDY,), num_tokens=40, batch_sizes=(4,))
+    engine = replace(engine, files=replace(engine.files, most_tokens=3))
     many = measure_engine_profile(pair, PROMPTS, settings, engine=engine)
     assert [costs.batch_size for costs in many.costs] == [1, 4]
     alone, four = many.costs

@@ -123,6 +123,7 @@ def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, untimed):
             return len(taken)
 
     monkeypatch.setattr(sweeps_module, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(sweeps_module, "COLD_MS", COLD_MS)
     steps = _in_a_row(Clocked(), ["first", "second", "third"])
     assert taken == ["first"] * (untimed + 1) + ["second", "third"]
     assert steps == [untimed + 1, untimed + 2, untimed + 3]
