@@ -48,7 +48,7 @@ WORKERS = $(shell $(PYTHON) -c "import os; print(min(8, 1 + (os.cpu_count() or 1
 unit: setup
 	$(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# The statistical tests with more samples than anybody waits for while working.
+# Tests of more samples, or of longer texts, than anybody waits for while working.
 soak: setup
 	$(RUN) -m pytest -n $(WORKERS) -m soak
 

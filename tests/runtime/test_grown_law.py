@@ -19,10 +19,11 @@ from planner.policies import POLICIES, Drafting, Policy
 from runtime import VERIFIERS, Session, TableModel, Verifier
 from tests.policies.broken import DropsUnlikely, LooksAhead
 from tests.policies.settings import chains, trees
-from tests.runtime.exact_source import law
+from tests.runtime.exact_source import EnumeratingSource, law
 from tests.runtime.test_decode_law import (
     EXACT,
     LEVEL,
+    MANY_TOKENS,
     PROMPT,
     SAMPLING,
     autoregressive_law,
@@ -66,10 +67,14 @@ def loop_law(
     draft = ShownTable(draft._table.reshape([num_tokens] * 2))
     shapes: set = set()
 
+    session = Session(
+        target, draft, verifier=verifier, sampling=SAMPLING, rng=EnumeratingSource([]), score=score
+    )
+    session.prefill(PROMPT)
+
     def decode(rng) -> tuple[int, ...]:
-        growing = policy()
-        session = Session(target, draft, verifier=verifier, sampling=SAMPLING, rng=rng, score=score)
-        session.prefill(PROMPT)
+        session.rng, growing = rng, policy()
+        session.rewind(len(PROMPT))
         while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
             step = session.step(growing, max_tokens=None if whole else left)
             shapes.add((step.num_nodes, step.depth, step.widths))
@@ -126,12 +131,13 @@ def test_law_of_two_tokens_is_the_targets_with_trees_drafted_whole(verifier, set
     assert distance(got, expected) < EXACT
 
 
+@MANY_TOKENS
 @pytest.mark.parametrize("way", MANY_STEPS)
-def test_law_of_five_tokens_is_the_targets(way):
-    """Up to five steps over a vocabulary of two: caches are kept and used again, policies remember,
-    and the trees differ from step to step."""
+def test_law_of_many_tokens_is_the_targets(way, num_new):
+    """Up to as many steps, over a vocabulary of two: caches are kept and used again, policies
+    remember, and the trees differ from step to step."""
     verifier = VERIFIERS["rrsw"]
-    got, expected, shapes = loop_law(2, verifier, made(MANY_STEPS[way], verifier), 5)
+    got, expected, shapes = loop_law(2, verifier, made(MANY_STEPS[way], verifier), num_new)
     assert distance(got, expected) < EXACT
     assert len(shapes) > 2
 

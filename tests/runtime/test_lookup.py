@@ -34,7 +34,7 @@ from tests.runtime.test_decode_law import (
     TREES,
     autoregressive_law,
     chi_square,
-    decode,
+    decoding,
     distance,
     table,
 )
@@ -219,7 +219,7 @@ def loop_law(verifier, policy, num_new, *, num_tokens=3, kind=LookupModel):
     """
     target = table(num_tokens, seed=0)
     draft = kind(target)
-    got = law(lambda rng: decode(target, draft, verifier, policy(), num_new, rng, prompt=REPEATING))
+    got = law(decoding(target, draft, verifier, policy, num_new, prompt=REPEATING))
     return got, autoregressive_law(target, num_new)
 
 
