@@ -1,4 +1,6 @@
-"""One thread for all tests: their tensors are tiny, and waiting for each other costs more."""
+"""What all tests share, to take less time."""
+
+import gc
 
 import pytest
 import torch
@@ -6,7 +8,13 @@ import torch
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
+    """Their tensors are tiny, and threads that wait for each other cost more."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def pytest_collection_finish():
+    """What was imported stays, so nobody needs to look again and again whether it is garbage."""
+    gc.freeze()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from planner.documents.head_card import HeadFile
@@ -14,6 +16,7 @@ LEVELS = 24
 HEAD = HeadFile(file="head.safetensors", sha256="0" * 64)
 
 
+@cache
 def made_up(
     seed: int,
     *,
@@ -25,7 +28,7 @@ def made_up(
     scores: bool = False,
     goes_on: bool = True,
 ) -> Replays:
-    """Trees at every position of texts of these lengths.
+    """Trees at every position of texts of these lengths; the same for all who ask for the same.
 
     skill    a candidate is accepted with its drawn probability times so much
     goes_on  is something to be found where they end?
