@@ -113,17 +113,17 @@ class Decoder:
             )
         served = as_language_model(target)
         proposing = None if draft is None else as_language_model(draft)
-        check_models(plan, served, proposing)
         if follow and not plan.settings:
             raise PlannerError(
                 "plan: settings: got none to change to, expected a table of them; solve the "
                 "profile again, or decode without follow"
             )
+        check_models(plan, served, proposing, follow=follow)
         loops = ClosedLoops(plan) if follow else None
-        speculates = follow or any(way.speculates for way in plan.ways)
-        if proposing is None or not speculates:
-            return cls(plan, served, None, timed=timed)
-        score, heads = None, (way.drafting.trained_head for way in plan.ways)
+        ways = plan.carried_out(follow=follow)
+        if proposing is None or not any(way.speculates for way in ways):
+            return cls(plan, served, None, timed=timed, loops=loops)
+        score, heads = None, (way.drafting.trained_head for way in ways)
         file = next((head for head in heads if head is not None), None)
         if file is not None:
             from .heads import load_head

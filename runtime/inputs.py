@@ -11,6 +11,7 @@ from torch import Tensor
 from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
 from planner.plans.plan import BatchSetting, Plan
+from planner.plans.settings import PlanSetting
 
 from .ending import Ending
 from .language_model import LanguageModel
@@ -137,9 +138,14 @@ def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[Language
         )
 
 
-def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None) -> None:
-    """Raise PlannerError unless `plan` can be carried out on these models and was made for them."""
-    drafting = [way for way in plan.ways if way.speculates]
+def check_models(
+    plan: Plan, target: LanguageModel, draft: LanguageModel | None, *, follow: bool
+) -> None:
+    """Raise PlannerError unless `plan` can be carried out on these models and was made for them.
+
+    follow  with every setting of its tables
+    """
+    drafting = [way for way in plan.carried_out(follow=follow) if way.speculates]
     for way in drafting:
         _check_way(way, target, draft)
     if plan.made_from is not None:
@@ -150,7 +156,7 @@ def check_models(plan: Plan, target: LanguageModel, draft: LanguageModel | None)
 
 
 def _check_way(
-    way: Plan | BatchSetting, target: LanguageModel, draft: LanguageModel | None
+    way: Plan | BatchSetting | PlanSetting, target: LanguageModel, draft: LanguageModel | None
 ) -> None:
     """Raise PlannerError unless what it drafts can be drafted and verified with these models."""
     if way.drafting.most_nodes > MOST_NODES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,7 +59,7 @@ class Scheduler:
         self.prefill_tokens = prefill_tokens
         self.total_ms = 0.0
         tables = decoder.plan.tables
-        self._ways = decoder.plan.ways if decoder.loops is None else [*chain(*tables)]
+        self._ways = decoder.plan.carried_out(follow=decoder.loops is not None)
         """The ways of every row's steps: the plan's, or those of all of its tables."""
         self._starts = [0, *accumulate(map(len, tables))]
         """The place of each table's first among them."""
@@ -123,7 +123,7 @@ class Scheduler:
         """Take every row one step further; is any request left?
 
         A row that cannot go on fails alone.  Where a pass itself fails, all of its rows do, and
-        the error is raised.
+        the error is raised, as is one that left no row for a request, which fails.
         """
         start = perf_counter()
         while self._waiting and len(self._rows) < self.max_rows:
@@ -138,9 +138,8 @@ class Scheduler:
                 last=self.decoder.target,
             )
         except BaseException as error:  # a person's interruption, too: caches are amid a step
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             for request, _ in rows:
-                self._fail(request, f"request: the step that it was in failed ({reason})")
+                self._fail(request, f"request: the step that it was in failed ({_reason(error)})")
             raise
         ms = 1e3 * (perf_counter() - start)
         self.total_ms += ms
@@ -195,14 +194,23 @@ class Scheduler:
             self._waiting.remove(request)
 
     def _admit(self, request: Request) -> None:
+        """Give a request a row.  One that there is no room for fails, and the error is raised."""
         session = self._free.pop() if self._free else None
-        row = self._rows[request] = self.decoder.writer(request.wanted, session, self._ways)
-        request.run = row.run
+        try:
+            row = self.decoder.writer(request.wanted, session, self._ways)
+        except BaseException as error:
+            self._fail(request, f"request: it was given no row ({_reason(error)})")
+            raise
+        self._rows[request], request.run = row, row.run
 
     def _fail(self, request: Request, fault: str) -> None:
         """End the request with an error, and forget its caches, in which anything may stand."""
-        del self._rows[request]
+        self._rows.pop(request, None)
         request.done, request.fault = True, fault
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:120]
 
 
 class _Setting(NamedTuple):

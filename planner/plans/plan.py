@@ -245,6 +245,10 @@ class Plan(Document):
         """The settings that decoding may change between, for each of `ways`."""
         return [way.settings or self.settings for way in self.ways]
 
+    def carried_out(self, *, follow: bool) -> Sequence[Plan | BatchSetting | PlanSetting]:
+        """All that decoding may come to do: every setting of `tables`, or `ways` to the letter."""
+        return [setting for table in self.tables for setting in table] if follow else self.ways
+
     def place_at(self, num_requests: int) -> int:
         """The place among `ways` of what serves so many requests at a time: of what was planned for
         as many, or for the next larger number, or else for the largest."""

@@ -149,7 +149,7 @@ def replayed_counts(target, draft, verifier, drafting, num_texts):
     length = 4
     prompts = [[seed % SIZE] for seed in range(num_texts)]
     texts = sample_continuations(target, prompts, SAMPLING, length, seed=1)
-    width = Width(num_expanded=15, num_children=2)
+    width = Width(num_expanded=7, num_children=2)
     written = [Written(*each) for each in zip(prompts, texts, strict=True)]
     recording = Recording(verifier, width, seed=2)
     piece = record_replays(Pair(target, draft), written, SAMPLING, recording)

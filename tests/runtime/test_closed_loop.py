@@ -371,6 +371,16 @@ def test_where_a_table_holds_no_draft_following_is_decoding_plainly() -> None:
     assert made.report.followed.steps == [9]
 
 
+def test_a_draft_is_checked_for_all_that_may_be_followed() -> None:
+    """Also where the plan itself has no use for one."""
+    target, other = table(5, seed=0), table(6, seed=1, order=1)
+    alone = plan(table_of([WAYS[-1], *WAYS[:-1]])).model_copy(update={"drafting": NONE})
+    Decoder.from_plan(alone, target)
+    for draft, fault in ((None, "draft: got none"), (other, "draft: got a vocabulary of 6 tokens")):
+        with pytest.raises(PlannerError, match=fault):
+            Decoder.from_plan(alone, target, draft, follow=True)
+
+
 def test_a_plan_without_settings_cannot_follow() -> None:
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
     with pytest.raises(PlannerError, match="settings: got none to change to"):

@@ -154,6 +154,22 @@ def test_a_pass_that_fails_ends_its_rows_and_no_others(monkeypatch):
     assert third.generation().tokens == decoder.generate(PROMPT, max_new_tokens=9, seed=2).tokens
 
 
+def test_a_request_that_there_is_no_room_for_fails_alone(monkeypatch):
+    decoder = decoder_of("tree")
+    scheduler = Scheduler(decoder)
+    first = scheduler.submit(PROMPT, max_new_tokens=9, seed=0)
+    scheduler.step()
+    second = scheduler.submit(PROMPT, max_new_tokens=9, seed=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(TableModel, "new_cache", lambda model, capacity: [][1])
+        with pytest.raises(IndexError):
+            scheduler.step()
+    with pytest.raises(PlannerError, match=r"request: it was given no row \(IndexError"):
+        list(second)
+    assert first.generation().tokens == decoder.generate(PROMPT, max_new_tokens=9, seed=0).tokens
+    assert scheduler.num_rows == scheduler.num_waiting == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
