@@ -130,7 +130,7 @@ class StreamedServer:
             "temperature": sampling.temperature,
             "top_k": sampling.top_k or -1,
             "top_p": sampling.top_p,
-            "min_p": sampling.min_p,
+            "min_p": 0.0 if sampling.is_greedy else sampling.min_p,
             "repetition_penalty": 1.0,  # a model's own settings would stand in for what is not said
             "ignore_eos": True,
             "seed": seed,

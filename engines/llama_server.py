@@ -44,6 +44,11 @@ class LlamaServer(ToldByName):
         for role, file in (("target", self.files.target), ("draft", self.files.draft)):
             if not Path(file).is_file():
                 raise PlannerError(f"engine-{role}: got {file}, expected a GGUF file of the {role}")
+        if any(option.startswith("--spec-draft-sampling") for option in self.files.options):
+            raise PlannerError(
+                "engine-option: got --spec-draft-sampling, expected none: drafts are measured as "
+                "their likeliest tokens, which is what it does by itself"
+            )
         said = subprocess.run(
             [self._program("llama-server"), "--version"], capture_output=True, text=True
         )

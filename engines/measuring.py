@@ -19,6 +19,7 @@ from planner.documents.tree import Tree
 from planner.documents.version import WRITTEN_BY
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
+from planner.export import check_min_p
 from planner.verifiers import verifier_at
 from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
 from profiler.journal import Journal, Piece, identity_of, measured_by
@@ -32,11 +33,22 @@ from runtime.written import Written, logits_behind
 
 from .engine_costs import Early, engine_costs, evened, start_errors, two_clocks
 from .program import Program, Running, check_batches
-from .timing import Turns, joined, lengths, time_ended, time_passes, time_steps
+from .timing import (
+    TIMED_TOKENS,
+    Turns,
+    joined,
+    lengths,
+    longest_text,
+    time_ended,
+    time_passes,
+    time_steps,
+)
 
-NUM_TIMED, TIMED_TOKENS = 12, 64
+NUM_TIMED = 12
 """Prompts that the engine decodes for its times, at most, and the length of their continuations."""
 PASS_REPEATS = 30
+MOST_NODES = 127
+"""Nodes of a recorded tree that are expanded, at most (`Replay`)."""
 NUM_ENDED = 3
 """Starts of chains that end early: one start is in a quick or a slow state by chance."""
 NEAR = 0.1
@@ -64,7 +76,22 @@ def measure_engine_profile(
         raise PlannerError("prompts, temperatures: expected at least one of each")
     check_batches(engine, settings.batch_sizes)
     extent, facts = fitted(settings, pair, max(map(len, prompts))), engine.facts
+    if facts.most_tokens > MOST_NODES - 1:
+        raise PlannerError(
+            f"max_nodes: got {facts.most_tokens + 1}, expected at most {MOST_NODES} with an "
+            "engine, whose chains are recorded to their ends"
+        )
     check_prompts(prompts, pair, extent.num_tokens)
+    longest, behind = max(map(len, prompts)), longest_text(facts.most_tokens)
+    if longest + behind > pair.max_positions:
+        raise PlannerError(
+            f"prompts: got one of {longest} tokens, expected at most "
+            f"{pair.max_positions - behind}: chains of up to {facts.most_tokens} tokens are timed "
+            f"over {behind} tokens behind it, and the models serve {pair.max_positions} positions; "
+            "give shorter prompts, or a lower --max-nodes"
+        )
+    for sampling in settings.samplings:
+        check_min_p(facts.name, sampling)
     if any(each.draft_temperature for each in settings.samplings):
         raise PlannerError(
             f"draft-temperature: got one, expected none: {facts.name} drafts in its own way"

@@ -26,6 +26,8 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chains that are decoded; those between them are taken to need as much besides their passes."""
 NEVER = 0.99
 """A confidence that a draft has hardly ever."""
+TIMED_TOKENS = 64
+"""Tokens of a text that is timed, at least."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
 READ, PLAIN_STEPS = 8, 8
@@ -33,6 +35,11 @@ READ, PLAIN_STEPS = 8, 8
 SECONDS, LEAST = (10.0, 30.0), (1, 3)
 """How long prompts are decoded for a chain's times, and how many at least: of chains that end
 early, which are timed in several starts, and of others.  A large target would take hours."""
+
+
+def longest_text(most_tokens: int) -> int:
+    """Tokens decoded behind a prompt to time chains of up to so many, at most."""
+    return max(TIMED_TOKENS, STEPS * most_tokens)
 
 
 @dataclass(frozen=True)

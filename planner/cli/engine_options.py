@@ -53,6 +53,13 @@ class EngineWishes:
     threads: int | None
     max_nodes: int | None = None
 
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of the longest chain that is timed."""
+        from engines import MOST_TOKENS
+
+        return MOST_TOKENS if self.max_nodes is None else self.max_nodes - 1
+
     def program(
         self, room: int, models: tuple[str, str], known: EngineFacts | None = None
     ) -> Program:
@@ -65,7 +72,7 @@ class EngineWishes:
         Raises PlannerError where none is named, for one that nobody knows, and for a draft that
         is no model.
         """
-        from engines import MOST_TOKENS, PROGRAMS, Files
+        from engines import PROGRAMS, Files
 
         from ..documents.origin import looks_up
 
@@ -82,8 +89,7 @@ class EngineWishes:
         if known is not None and known.name == name:
             files = Files.of(known)
         else:
-            most = MOST_TOKENS if self.max_nodes is None else self.max_nodes - 1
-            files = Files(*models, most_tokens=most)
+            files = Files(*models, most_tokens=self.most_tokens)
         wishes = {
             "target": self.engine_target, "draft": self.engine_draft, "place": self.engine_path,
             "options": self.engine_words, "threads": self.threads,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TEMPERATURES = (0.0, 0.6, 1.0)
 ENGINE_ROOM = 256
-"""Tokens behind the longest prompt that an engine makes room for."""
+"""Tokens behind the longest prompt that an engine makes room for, at least."""
 
 
 @click.command(epilog=options.example("planner profile --temperature 0.6 -o profile.json"))
@@ -146,8 +146,10 @@ def command(
         raise click.UsageError("--num-expanded is for trees of this runtime; engines draft chains")
     else:
         from engines.measuring import measure_engine_profile
+        from engines.timing import longest_text
 
-        room = min(pair.max_positions, max(map(len, ids)) + ENGINE_ROOM)
+        behind = max(ENGINE_ROOM, longest_text(wishes.most_tokens))
+        room = min(pair.max_positions, max(map(len, ids)) + behind)
         engine = wishes.program(room, named.names)
         if engine.facts.greedy_only and not temperatures:
             settings = replace(settings, samplings=(Sampling(temperature=0.0),))

@@ -69,6 +69,8 @@ ENGINES: dict[str, Engine] = {
     "synthetic": Synthetic(),
     "nvidia-profile": NvidiaProfile(),
 }
+WITHOUT_MIN_P = ("vllm", "vllm-tree", "synthetic")
+"""Exports for vLLM."""
 READERS = {name: engine for name, engine in ENGINES.items() if isinstance(engine, Reader)}
 """The part of `ENGINES` that reads, too."""
 
@@ -92,7 +94,8 @@ def export(
 
     Raises PlannerError for an unknown engine, for a plan that it cannot carry out, where not to
     speculate is faster, for a profile that the plan was not made from, for a draft with a
-    temperature of its own, and for look-up drafts where the engine cannot be told to look up.
+    temperature of its own, for a min-p that the engine refuses, and for look-up drafts where it
+    cannot be told to look up.
     """
     if engine not in ENGINES:
         raise PlannerError(f"engine: got {engine!r}, expected one of {', '.join(ENGINES)}")
@@ -107,24 +110,44 @@ def export(
             "profile: got another one than the plan was made from (by its SHA-256); solve again "
             f"with it, or give the other{' and its --costs' if made_from.costs_from else ''}"
         )
+    check_min_p(engine, plan.sampling)
     task, source = Task(engine, plan, profile, draft), made_from or profile
+    made_by = ENGINES[engine]
     if source is not None:
         check_told(source.draft.name, engine)
         if source.draft.is_lookup and engine in LOOKUPS:
-            return _with_penalty(LOOKUPS[engine].export(task), plan)
-    return _with_penalty(ENGINES[engine].export(task), plan)
+            made_by = LOOKUPS[engine]
+    made = made_by.export(task)
+    return replace(made, notes=[*made.notes, *_about_sampling(engine, plan.sampling)])
 
 
-def _with_penalty(made: Export, plan: Plan) -> Export:
-    """The export with a note, if tokens that a text holds are made less likely."""
-    if not plan.sampling.penalizes:
-        return made
-    note = (
-        f"acceptance is that under a repetition penalty of {plan.sampling.repetition_penalty:g} on "
-        "target and draft alike: send it with every request; an engine that leaves the draft "
-        "without it accepts less"
-    )
-    return replace(made, notes=[*made.notes, note])
+def check_min_p(engine: str, sampling: Sampling) -> None:
+    """Raise PlannerError where an engine that speculates refuses requests with such a min-p.
+
+    vLLM does: `SamplingParams._validate_spec_decode` there.
+    """
+    if engine in WITHOUT_MIN_P and sampling.min_p > 0 and not sampling.is_greedy:
+        raise PlannerError(
+            f"min-p: got {sampling.min_p:g}, expected none: vLLM refuses requests with it while it "
+            "speculates; profile and plan without --min-p"
+        )
+
+
+def _about_sampling(engine: str, sampling: Sampling) -> list[str]:
+    """Notes on what requests have to say, and on what an engine may not keep to."""
+    notes = []
+    if sampling.penalizes:
+        notes.append(
+            f"acceptance is that under a repetition penalty of {sampling.repetition_penalty:g} on "
+            "target and draft alike: send it with every request; an engine that leaves the draft "
+            "without it accepts less"
+        )
+    if engine.startswith("sglang") and sampling.min_p > 0 and not sampling.is_greedy:
+        notes.append(
+            "versions of SGLang were seen that verify without min-p: it does not cut texts there, "
+            "and acceptance is another than was planned with"
+        )
+    return notes
 
 
 def read(engine: str, words: str, sampling: Sampling, *, batch_size: int = 1) -> Import:

@@ -6,7 +6,7 @@ from ..policies import ConfidentDrafting, Drafting
 from .notations import as_flags, chain_of
 from .setting import OWN_HEADS, Reading, Setting
 from .task import Export, Task
-from .ways import CONFIDENT_CHAIN, MATCHED_CHAIN
+from .ways import CONFIDENT_CHAIN, DRAWN_CHAIN, MATCHED_CHAIN
 
 
 def flags_of(drafting: Drafting) -> dict[str, str | int | float]:
@@ -51,7 +51,8 @@ class LlamaCpp:
         most = setting.number("spec_draft_n_max", "draft_max", "draft_n", "draft", default=3)
         least = setting.number("spec_draft_n_min", "draft_min", "draft_n_min", least=0, default=0)
         sure = setting.share("spec_draft_p_min", "draft_p_min", default=0.0)
-        setting.skip(r"spec_draft_(?!n_m|p_m|backend)\w+", r"\w+_draft", SHORT)
+        drawn = setting.word("spec_draft_sampling", known=("greedy", "probabilistic")) != "greedy"
+        setting.skip(r"spec_draft_(?!n_m|p_m|backend|samp)\w+", r"\w+_draft", SHORT)
         if least > (most if sure == 0 else 1):
             raise setting.error(
                 f"spec_draft_n_min: got {least}, with which shorter chains are thrown away after "
@@ -59,7 +60,13 @@ class LlamaCpp:
             )
         notes = [] if kind == "draft-simple" else [OWN_HEADS]
         if sure == 0:
-            return Reading(chain_of(most), MATCHED_CHAIN.verifier, notes)
+            way = DRAWN_CHAIN if drawn else MATCHED_CHAIN
+            return Reading(chain_of(most), way.verifier, notes)
+        if drawn:
+            raise setting.error(
+                f"spec_draft_p_min: got {sure:g} with spec_draft_sampling probabilistic, which no "
+                "plan says; expected 0, or greedy"
+            )
         notes.append(
             "p-min is a share among the draft's ten likeliest tokens there, and among all here, "
             "unless the profile is one of llama.cpp itself"

@@ -29,6 +29,10 @@ class TensorRT:
             lengths = by_upper_bound(schedule)
             most = max(lengths.values())
             notes.append("batches larger than any measured do not draft")
+            notes.append(
+                "each size is the largest that drafts so many tokens; older versions take it for "
+                "the smallest"
+            )
             if 0 in lengths.values():
                 notes.append(STALE_NOTE)
             if any(tokens > most for _, tokens in schedule):

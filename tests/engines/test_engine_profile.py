@@ -104,6 +104,37 @@ def test_a_repetition_penalty_is_refused(pair: Pair, engine) -> None:
         measure_engine_profile(pair, PROMPTS, settings, engine=engine)
 
 
+@pytest.mark.parametrize(
+    ("most_tokens", "length", "fault"),
+    [
+        (127, 3, "max_nodes: got 128, expected at most 127 with an engine"),
+        (
+            16,
+            129,
+            "prompts: got one of 129 tokens, expected at most 128: chains of up to 16 tokens",
+        ),
+    ],
+)
+def test_what_would_fail_at_the_end_is_refused_at_the_start(
+    pair: Pair, engine, most_tokens: int, length: int, fault: str
+) -> None:
+    models = (pair.target, pair.draft)
+    short = Pair(*(TableModel(model._table, max_positions=256) for model in models))
+    few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
+    settings = Settings(samplings=(GREEDY,), num_tokens=8)
+    with pytest.raises(PlannerError, match=fault):
+        measure_engine_profile(short, [[1] * length], settings, engine=few)
+
+
+def test_a_min_p_that_is_refused_with_a_draft_is_not_measured(pair: Pair, engine, monkeypatch):
+    cut = Sampling(temperature=0.6, min_p=0.1)
+    facts = engine.facts.model_copy(update={"name": "vllm"})
+    monkeypatch.setitem(vars(engine), "facts", facts)
+    settings = Settings(samplings=(cut,), num_tokens=8)
+    with pytest.raises(PlannerError, match=r"min-p: got 0\.1, expected none: vLLM refuses"):
+        measure_engine_profile(pair, PROMPTS, settings, engine=engine)
+
+
 def test_files_of_another_model_are_refused(pair: Pair, tmp_path: Path) -> None:
     other = serving(tmp_path, [11] * 12)
     settings = Settings(samplings=(GREEDY,), num_tokens=8)

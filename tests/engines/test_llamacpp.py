@@ -50,6 +50,12 @@ def all_steps(engine: LlamaServer, turns: Turns, samplings: list[Sampling]):
     return full, Early([unbegun] * 2, [ended] * 2)
 
 
+def test_drafts_that_are_drawn_are_not_measured_as_others(engine: LlamaServer) -> None:
+    drawn = replace(engine.files, options=("--spec-draft-sampling", "probabilistic"))
+    with pytest.raises(PlannerError, match="engine-option: got --spec-draft-sampling, expected no"):
+        _ = replace(engine, files=drawn).facts
+
+
 def test_it_says_who_it_is(engine: LlamaServer) -> None:
     assert engine.facts.version == "1234 (standin)"
     assert engine.facts.solvers == ["chain", "confident"]

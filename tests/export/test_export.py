@@ -11,7 +11,7 @@ from planner import Plan, PlannerError, Tree
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import step_costs
-from planner.export import ENGINES, export, sglang, trtllm
+from planner.export import ENGINES, WITHOUT_MIN_P, export, sglang, trtllm
 from planner.export.task import Task
 from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN
 from planner.optimizer import solve
@@ -107,6 +107,28 @@ def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
             ms += sum(costs.draft_ms(width(tree)) for _ in range(tree.depth - 1))
             found.append((tree, ms, each.tokens_per_step.value / ms))
     return max(found, key=lambda each: each[2])
+
+
+@pytest.mark.parametrize("engine", WITHOUT_MIN_P)
+def test_vllm_refuses_min_p_and_so_does_its_export(plan, engine):
+    cut = plan.sampling.model_copy(update={"min_p": 0.1})
+    with pytest.raises(PlannerError, match=r"min-p: got 0\.1, expected none: vLLM refuses"):
+        export(plan.model_copy(update={"sampling": cut}), engine)
+
+
+def test_of_sglang_it_is_said_that_min_p_may_not_cut(plan):
+    chain = plan.model_copy(
+        update={
+            "drafting": TreeDrafting(parents=[-1, 0]),
+            "verifier": "topk",
+            "made_from": None,
+            "predicted": None,
+        }
+    )
+    cut = chain.sampling.model_copy(update={"min_p": 0.1})
+    notes = export(chain.model_copy(update={"sampling": cut}), "sglang").notes
+    assert any("verify without min-p" in note for note in notes)
+    assert not any("min-p" in note for note in export(chain, "sglang").notes)
 
 
 def test_a_repetition_penalty_is_said(profile, plan):

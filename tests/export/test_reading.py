@@ -118,6 +118,14 @@ def test_a_command_of_many_lines():
     assert old == result.plan
 
 
+def test_drafts_that_llamacpp_draws_are_read_as_drawn():
+    words = "--spec-draft-n-max 4 --spec-draft-sampling"
+    assert said(f"{words} probabilistic", "llamacpp").verifier == "chain"
+    assert said(f"{words} greedy", "llamacpp").verifier == "topk"
+    with pytest.raises(PlannerError, match=r"spec_draft_p_min: got 0\.5 with .* probabilistic"):
+        said(f"{words} probabilistic --spec-draft-p-min 0.5", "llamacpp")
+
+
 def test_what_is_not_said_is_the_engines_default():
     assert said("-m t.gguf -md d.gguf", "llamacpp").drafting.most_nodes == 1 + 3
     assert said('{"draft_model": "d", "num_assistant_tokens": null}', "openvino", GREEDY).tree == (
