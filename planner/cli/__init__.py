@@ -67,6 +67,13 @@ class Commands(click.Group):
         except PlannerError as error:
             print(f"planner: {error}", file=sys.stderr)
             context.exit(1)
+        except ValueError as error:
+            if type(error).__name__ != "ValidationError":  # of pydantic, which takes long to import
+                raise
+            from ..documents.document import unheld
+
+            print(f"planner: {unheld(error)}", file=sys.stderr)  # type: ignore[arg-type]
+            context.exit(1)
         except (ImportError, OSError) as error:  # OSError: also a library that does not load
             missing = missing_package(error)
             if missing is not None:

@@ -10,7 +10,7 @@ from . import options
 from .engine_options import EngineWishes, engine_options
 
 
-@click.command(epilog=options.example("planner check plan.json -o check.json"))
+@options.command(epilog=options.example("planner check plan.json -o check.json"))
 @click.argument("plan", type=options.FILE)
 @engine_options
 @click.option(

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, costs_option, example, profile_with
+from . import options
 
 
-@click.command(epilog=example("planner compare plan.json --profile profile.json"))
-@click.argument("plans", type=FILE, nargs=-1, required=True, metavar="PLAN...")
-@click.option("--profile", type=FILE, required=True, help="Of the machine that they are to run on.")
+@options.command(epilog=options.example("planner compare plan.json --profile profile.json"))
+@click.argument("plans", type=options.FILE, nargs=-1, required=True, metavar="PLAN...")
+@click.option(
+    "--profile", type=options.FILE, required=True, help="Of the machine that they are to run on."
+)
 @click.option(
     "--solver", default="auto", show_default=True,
     help="Which solver proposes the plan to compare with; as for planner solve.",
 )  # fmt: skip
 @click.option("--batch-size", type=int, default=1, show_default=True)
 @click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
-@costs_option
+@options.costs_option
 def command(
     plans: tuple[Path, ...],
     profile: Path,
@@ -34,7 +36,7 @@ def command(
     from ..plans.plan import Plan
 
     given = {str(path): Plan.load(path) for path in plans}
-    facts = profile_with(profile, costs)
+    facts = options.profile_with(profile, costs)
 
     from ..optimizer.choice import Question
     from ..optimizer.given import graded_beside

@@ -10,7 +10,7 @@ import click
 from . import options
 
 
-@click.command(
+@options.command(
     epilog=options.example(
         "planner decode plan.json --prompts embedded/evaluation --baseline -o report.json"
     )
@@ -41,7 +41,7 @@ from . import options
     help="Decode so many of --prompts together, the next one as soon as one is over (default: one "
     "after the other).",
 )  # fmt: skip
-@click.option("--temperature", type=click.FloatRange(0), help="Another one than the plan's.")
+@click.option("--temperature", type=options.Number(0), help="Another one than the plan's.")
 @options.threads_option
 @options.output_option("report")
 def command(

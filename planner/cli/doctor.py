@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from .options import example
+from . import options
 
 
-@click.command(epilog=example("planner doctor"))
+@options.command(epilog=options.example("planner doctor"))
 def command() -> None:
     """Say what this machine can do, and what to do where something is missing.
 

@@ -54,6 +54,12 @@ class EngineWishes:
     max_nodes: int | None = None
 
     @property
+    def is_meant(self) -> bool:
+        """Does anything say how an engine is to be started?"""
+        words = (self.engine_path, self.engine_target, self.engine_draft, *self.engine_words)
+        return self.engine is not None or any(each is not None for each in words)
+
+    @property
     def most_tokens(self) -> int:
         """Tokens of the longest chain that is timed."""
         from engines import MOST_TOKENS

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, Names, costs_option, example, output_option, profile_with, say
+from . import options
 
 if TYPE_CHECKING:
     from ..plans.plan import Plan
 
 
-@click.command(epilog=example("planner export plan.json --to sglang -o flags.txt"))
-@click.argument("plan", type=FILE)
+@options.command(epilog=options.example("planner export plan.json --to sglang -o flags.txt"))
+@click.argument("plan", type=options.FILE)
 @click.option(
-    "--to", "engine", required=True, type=Names("planner.export", "ENGINES"),
+    "--to", "engine", required=True, type=options.Names("planner.export", "ENGINES"),
     help="The engine that is to take the plan.",
 )  # fmt: skip
 @click.option(
-    "--profile", type=FILE,
+    "--profile", type=options.FILE,
     help="That the plan was made from (default: the one in the plan's folder, if it is there).",
 )  # fmt: skip
 @click.option("--draft", metavar="ID_OR_DIR", help="The name of the draft model for the engine.")
-@costs_option
-@output_option("settings")
+@options.costs_option
+@options.output_option("settings")
 def command(
     plan: Path,
     engine: str,
@@ -47,7 +47,7 @@ def command(
 
     decision = Plan.load(plan)
     source = profile or _profile_beside(decision, plan)
-    facts = None if source is None else profile_with(source, costs)
+    facts = None if source is None else options.profile_with(source, costs)
 
     from ..export import export
     from ..show.words import exported
@@ -57,13 +57,15 @@ def command(
         click.echo(result.content, nl=False)
     else:
         write_atomically(output, result.content)
-        say(f"wrote {output}")
+        options.say(f"wrote {output}")
     if source is None:
-        say("note: exported as it is, without the profile that it was made from (--profile)")
+        options.say(
+            "note: exported as it is, without the profile that it was made from (--profile)"
+        )
     else:
-        say(f"planned from {source}")
+        options.say(f"planned from {source}")
     for line in exported(decision, result.plan, engine, result.notes):
-        say(line)
+        options.say(line)
 
 
 def _profile_beside(plan: Plan, path: Path) -> Path | None:

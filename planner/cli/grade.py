@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, costs_option, example, profile_with
+from . import options
 
 
-@click.command(epilog=example("planner grade profile.json 5x8 2^4 4,2,1"))
-@click.argument("profile", type=FILE)
+@options.command(epilog=options.example("planner grade profile.json 5x8 2^4 4,2,1"))
+@click.argument("profile", type=options.FILE)
 @click.argument("trees", nargs=-1, required=True, metavar="TREE...")
 @click.option(
     "--verifier", "verifiers", multiple=True, metavar="NAME", default=("auto",),
@@ -22,7 +22,7 @@ from .options import FILE, costs_option, example, profile_with
 )  # fmt: skip
 @click.option("--batch-size", type=int, default=1, show_default=True)
 @click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
-@costs_option
+@options.costs_option
 def command(
     profile: Path,
     trees: tuple[str, ...],
@@ -41,7 +41,7 @@ def command(
     from ..export.tree_words import tree_of_words
 
     shapes = {words: tree_of_words(words) for words in trees}
-    facts = profile_with(profile, costs)
+    facts = options.profile_with(profile, costs)
 
     from ..optimizer.choice import Question
     from ..optimizer.shapes import graded_shapes

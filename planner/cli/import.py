@@ -26,7 +26,7 @@ class WithSetting(click.Command):
         return super().parse_args(ctx, [f" {word}" if theirs(word) else word for word in args])
 
 
-@click.command(
+@options.command(
     cls=WithSetting,
     epilog=options.example(
         "planner import --from vllm '{\"num_speculative_tokens\": 5}' -o vllm.json"

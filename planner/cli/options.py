@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from ..documents.profile import Profile
@@ -170,6 +172,31 @@ def profile_with(path: Path, costs: Path | None) -> Profile:
     from ..plans.files import load_costs
 
     return with_costs(profile, load_costs(costs))
+
+
+class Command(click.Command):
+    """A command that writes over nothing that it reads."""
+
+    def invoke(self, context: click.Context) -> Any:
+        written = {name: context.params.get(name) for name in ("output", "png")}
+        read = [value for name, value in context.params.items() if name not in written]
+        for place in filter(None, written.values()):
+            for each in chain(*(value if isinstance(value, tuple) else [value] for value in read)):
+                there = isinstance(each, Path) and each.exists() and place.exists()
+                if there and place.samefile(each):
+                    raise click.UsageError(f"{place} is read, and cannot be written over")
+        return super().invoke(context)
+
+
+command = partial(click.command, cls=Command)
+
+
+def only_with(other: str, *names: str) -> None:
+    """Raise UsageError for options that were given and mean nothing without the `other` one."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with {other} only")
 
 
 def example(line: str) -> str:

@@ -11,7 +11,7 @@ from . import options
 from .machine_options import POSITIVE, MachineWishes, machine_options
 
 
-@click.command(
+@options.command(
     epilog=options.example("planner predict --gpu H100 --target TARGET --draft DRAFT -o costs.json")
 )
 @click.argument("profiles", type=options.FILE, nargs=-1, metavar="[PROFILE]...")
@@ -80,7 +80,11 @@ def command(
         raise click.UsageError(
             "--acceptance-from goes without --acceptance, and with -o: it writes two files"
         )
+    if acceptance is None:
+        options.only_with("--acceptance", "num_ranks", "temperature")
     if check:
+        if output is not None:
+            raise click.UsageError("--check prints a table; it goes without -o")
         _check(profiles, machine)
         return
 

@@ -26,7 +26,7 @@ ENGINE_ROOM = 256
 """Tokens behind the longest prompt that an engine makes room for, at least."""
 
 
-@click.command(epilog=options.example("planner profile --temperature 0.6 -o profile.json"))
+@options.command(epilog=options.example("planner profile --temperature 0.6 -o profile.json"))
 @options.model_options
 @click.option(
     "--prompts", metavar="FILE",
@@ -118,6 +118,9 @@ def command(
     from ..documents.surroundings import beside_words
     from .models import NamedPair
 
+    wishes = options.settings(EngineWishes)
+    if wishes.is_meant and wishes.engine is None:
+        raise click.UsageError("--engine-... say how to start an engine: name it with --engine")
     if output is not None:
         check_place(output)
     settings = options.settings(
@@ -136,7 +139,6 @@ def command(
     pair = Pair(*named.load())
     if prompts is None:
         ids = shortened(ids, pair, settings.num_tokens)
-    wishes = options.settings(EngineWishes)
     if wishes.engine is None:
         scoring = _scoring_heads(heads, pair.draft, Path() if output is None else output.parent)
         measure = partial(measure_profile, heads=scoring)

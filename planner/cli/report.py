@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, example, output_option, say
+from . import options
 
 
-@click.command(epilog=example("planner report profile.json plan.json report.json -o report.html"))
-@click.argument("documents", type=FILE, nargs=-1, required=True, metavar="FILE...")
-@output_option("page")
+@options.command(
+    epilog=options.example("planner report profile.json plan.json report.json -o report.html")
+)
+@click.argument("documents", type=options.FILE, nargs=-1, required=True, metavar="FILE...")
+@options.output_option("page")
 def command(documents: tuple[Path, ...], output: Path | None) -> None:
     """Write a page of HTML from a PROFILE, a PLAN, a REPORT, a CHECK, or several of them.
 
@@ -33,4 +35,4 @@ def command(documents: tuple[Path, ...], output: Path | None) -> None:
         click.echo(content, nl=False)
     else:
         write_atomically(output, content)
-        say(f"wrote {output}")
+        options.say(f"wrote {output}")

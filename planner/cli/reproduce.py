@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from .options import FILE, example, say, writable
+from . import options
 
 
-@click.command(epilog=example("planner reproduce profile.json"))
-@click.argument("profile", type=FILE, required=False)
+@options.command(epilog=options.example("planner reproduce profile.json"))
+@click.argument("profile", type=options.FILE, required=False)
 @click.option(
     "--num-pairs", type=click.IntRange(100), default=10_000, show_default=True,
     help="Random pairs of distributions, of each kind; as many as SpecHub's authors at least.",
 )  # fmt: skip
 @click.option(
-    "--png", type=FILE, callback=writable,
+    "--png", type=options.FILE, callback=options.writable,
     help="Draw the papers' figures into this file, too.",
 )  # fmt: skip
 @click.option("--json", "as_data", is_flag=True, help="Print the rows, with all numbers, as JSON.")
@@ -42,5 +42,5 @@ def command(profile: Path | None, num_pairs: int, png: Path | None, as_data: boo
         from ..show.papers.sheet import left_out, sheet
 
         save_png(sheet(found), png)
-        say("; ".join(filter(None, (f"wrote {png}", left_out(found)))))
+        options.say("; ".join(filter(None, (f"wrote {png}", left_out(found)))))
     raise SystemExit(0 if agree(found) else 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from .options import Names, example
+from . import options
 
 
-@click.command(epilog=example("planner schema plan"))
-@click.argument("document", type=Names("planner.plans.files", "DOCUMENTS"))
+@options.command(epilog=options.example("planner schema plan"))
+@click.argument("document", type=options.Names("planner.plans.files", "DOCUMENTS"))
 def command(document: str) -> None:
     """Print the JSON Schema of a document: what its file has to hold."""
     from ..plans.files import schema_json

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import FILE, example, say, writable
+from . import options
 
 if TYPE_CHECKING:
     from ..show.document_text import Showable
 
 
-@click.command(epilog=example("planner show plan.json --all"))
-@click.argument("document", type=FILE)
+@options.command(epilog=options.example("planner show plan.json --all"))
+@click.argument("document", type=options.FILE)
 @click.option(
-    "--png", type=FILE, callback=writable,
+    "--png", type=options.FILE, callback=options.writable,
     help="Draw it into this file instead.",
 )  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="Print all that there is to say.")
@@ -60,7 +60,7 @@ def command(
         if type(content) not in FIGURES:
             raise click.UsageError(f"--png: {document} is printed only")
         save_png(FIGURES[type(content)](content), png)
-        say(f"wrote {png}")
+        options.say(f"wrote {png}")
         return
 
     from ..show.forms import FORMS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from .options import FILE, costs_option, deliver, example, output_option, profile_with, say
+from . import options
 
 if TYPE_CHECKING:
     from ..plans.plan import BatchSetting, Plan
@@ -18,8 +18,8 @@ TOO_WIDE = 1.5
 """Upper over lower end of an interval from which on it is hardly a prediction."""
 
 
-@click.command(epilog=example("planner solve profile.json -o plan.json"))
-@click.argument("profile", type=FILE)
+@options.command(epilog=options.example("planner solve profile.json -o plan.json"))
+@click.argument("profile", type=options.FILE)
 @click.option(
     "--solver", default="auto", show_default=True,
     help="Which solver proposes; or `fixed` for one tree for all steps, `grown` for a tree of its "
@@ -35,8 +35,8 @@ TOO_WIDE = 1.5
     "best.",
 )  # fmt: skip
 @click.option("--context", type=int, help="Tokens in the cache; default: the first one profiled.")
-@costs_option
-@output_option("plan")
+@options.costs_option
+@options.output_option("plan")
 def command(
     profile: Path,
     solver: str,
@@ -56,7 +56,7 @@ def command(
     """
     from ..documents.surroundings import beside_words
 
-    facts = profile_with(profile, costs)
+    facts = options.profile_with(profile, costs)
 
     from ..optimizer import solve
     from ..show.tables import watched
@@ -79,37 +79,39 @@ def command(
             for size in sorted(set(batch_sizes))
         ]
     plan = plan.with_batches(others)
-    deliver(head_beside(plan, profile, output), output)
-    say(summary(plan))
+    options.deliver(head_beside(plan, profile, output), output)
+    options.say(summary(plan))
     for each in others:
-        say(f"{each.batch_size} at a time: {summary(each)}")
+        options.say(f"{each.batch_size} at a time: {summary(each)}")
     if facts.costs_from:
-        say(f"note: times are {facts.costs_from}")
+        options.say(f"note: times are {facts.costs_from}")
     if facts.acceptance_from:
-        say(f"note: acceptance is {facts.acceptance_from}")
+        options.say(f"note: acceptance is {facts.acceptance_from}")
     if any(each.is_disturbed for each in facts.surroundings):
-        say(f"note: {beside_words(facts.surroundings)}")
+        options.say(f"note: {beside_words(facts.surroundings)}")
     low, high = _range(plan)
     if high > TOO_WIDE * low:
-        say(
+        options.say(
             f"note: the speedup may be anything from {low:.2f} to {high:.2f}; profile again with "
             "more prompts and repeats, on a quieter machine, before you rely on this plan"
         )
     elif plan.speculates and low < 1:
         what = "planner check tries it" if facts.engine else "planner decode --follow notices"
-        say(f"note: with it decoding may be slower, too: speedup {low:.2f} to {high:.2f}; {what}")
+        options.say(
+            f"note: with it decoding may be slower, too: speedup {low:.2f} to {high:.2f}; {what}"
+        )
     if line := where_records_end(plan):
-        say(f"note: {line}")
+        options.say(f"note: {line}")
     if plan.predicted and plan.predicted.steps:
         steps = plan.predicted.steps
-        say(
+        options.say(
             f"steps: {steps.mean_nodes:.1f} nodes, {steps.mean_depth:.1f} levels, "
             f"{steps.draft_passes:.1f} draft passes on average; {steps.discard_rate:.2f} draft "
             f"tokens discarded, {steps.verification_rate:.2f} target passes per token"
         )
     priced = priced_thresholds(facts, plan)
     if priced:
-        say(
+        options.say(
             f"at {priced.price_per_ms:.3g} tokens per ms it pays to verify a node that is reached "
             f"with chance {priced.dyspec:.3g} or more (DySpec's threshold), and to draft a chain "
             f"on until some token of it is rejected with chance {priced.specdecpp:.3g} "

@@ -24,7 +24,7 @@ def _table(context: click.Context, option: click.Parameter, path: Path | None) -
     return options.writable(context, option, path)
 
 
-@click.command(
+@options.command(
     epilog=options.example("planner sweep profile.json --solver fixed --solver grown -o table.csv")
 )
 @click.argument("profiles", type=options.FILE, nargs=-1, required=True, metavar="PROFILE...")
@@ -61,7 +61,8 @@ def command(profiles: tuple[Path, ...], costs: Path | None, jobs: int, output: P
     Each is an option to repeat.  The table has a row for each plan, the fastest first, and says why
     where there is none; several profiles compare their drafts.
     """
-    from ..documents.document import write_atomically
+    from ..documents.counted import counted
+    from ..documents.document import PlannerError, write_atomically
     from ..documents.pieces import Journal, discard_pieces, written_by_code
     from ..optimizer.plan_table import PLANNING, TABLES, Questions, plan_table
     from ..show.comparison_text import plan_rows
@@ -79,6 +80,8 @@ def command(profiles: tuple[Path, ...], costs: Path | None, jobs: int, output: P
             journal=journal,
             done=lambda finished, all_of_them: status.update(f"{finished} of {all_of_them} plans"),
         )
+    if all(row.plan is None for row in rows):
+        raise PlannerError(f"no plan in {counted(len(rows), 'row')}, the first: {rows[0].no_plan}")
     if output is not None:
         write_atomically(output, TABLES[output.suffix](rows))
         discard_pieces(output)

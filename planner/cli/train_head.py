@@ -10,7 +10,7 @@ import click
 from . import options
 
 
-@click.command(epilog=options.example("planner train-head --temperature 0.6 -o head.safetensors"))
+@options.command(epilog=options.example("planner train-head --temperature 0.6 -o head.safetensors"))
 @options.model_options
 @click.option(
     "--prompts", default="embedded/profile", show_default=True, metavar="FILE",

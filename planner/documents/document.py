@@ -20,7 +20,9 @@ from .errors import PlannerError
 
 Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
-Milliseconds = Annotated[float, Field(gt=0)]
+MOST_MS = 1e12
+"""Thirty years: a longer time is a mistake, and what follows from it may be no number."""
+Milliseconds = Annotated[float, Field(gt=0, le=MOST_MS)]
 
 
 class Part(BaseModel):
@@ -116,14 +118,16 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def read_text(path: str | Path, expected: str) -> str:
+def read_text(path: str | Path, expected: str, *, newline: str | None = None) -> str:
     """The UTF-8 text in the file at `path`.
 
     expected  what it should be, for the PlannerError where there is none
+    newline   as for `open`
     """
     name = _named(path)
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with open(path, encoding="utf-8-sig", newline=newline) as file:
+            return file.read()
     except FileNotFoundError:
         raise PlannerError(f"{name}: no such file; expected {expected}") from None
     except UnicodeDecodeError as error:
@@ -188,6 +192,16 @@ def _named(path: str | Path) -> str:
     """The path for a message of one line."""
     name = str(path)
     return name if name.isprintable() and len(name) <= 200 else _shorten(name)
+
+
+def unheld(error: ValidationError) -> str:
+    """A line on a result that no document can hold: it is too large, too small, or no number."""
+    fault = error.errors(include_url=False)[0]
+    name = ".".join([error.title, *map(str, fault["loc"])])
+    return (
+        f"{name}: came out as {_shorten(fault['input'])}, which no document can hold; a number "
+        "that was given is far too large or too small"
+    )
 
 
 def _first_fault(error: ValidationError, content: Any) -> str:

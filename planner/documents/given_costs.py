@@ -9,13 +9,13 @@ from pydantic import Field, model_validator
 
 from .document import Count, Document, Milliseconds, Part
 from .origin import CostsOrigin
-from .times import Costs, Curve, TimeOrZero
+from .times import Costs, Curve, CurveCount, TimeOrZero
 
 
 class GivenCurve(Part):
     """Times by count; between two counts on the line through both, outside them unknown."""
 
-    counts: list[Count] = Field(min_length=1, description="in increasing order")
+    counts: list[CurveCount] = Field(min_length=1, description="in increasing order")
     ms: list[TimeOrZero] = Field(description="one for each count")
 
     @model_validator(mode="after")

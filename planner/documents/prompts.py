@@ -13,8 +13,9 @@ Prompt = str | list[int]
 def read_prompts(path: str | Path) -> list[Prompt]:
     """The prompts in the file at `path`: text, or token ids where a line gives them.
 
-    Lines end in a line feed and nothing else: a form feed or a Unicode line separator belongs to
-    its prompt.  Empty lines are passed over.  Raises PlannerError naming the file and the line.
+    Lines end in a line feed, a carriage return before it or not, and in nothing else: a form feed
+    or a Unicode line separator belongs to its prompt.  Empty lines are passed over.  Raises
+    PlannerError naming the file and the line.
     """
     path = Path(path)
     if path.suffix not in READERS:
@@ -22,9 +23,9 @@ def read_prompts(path: str | Path) -> list[Prompt]:
             f"{path}: got a name that ends in {path.suffix or 'nothing'}, expected .txt (one "
             "prompt a line) or .jsonl (an object with text or ids a line)"
         )
-    text, read = read_text(path, "prompts"), READERS[path.suffix]
+    text, read = read_text(path, "prompts", newline=""), READERS[path.suffix]
     prompts = [
-        read(line, f"{path}, line {number}")
+        read(line.removesuffix("\r"), f"{path}, line {number}")
         for number, line in enumerate(text.split("\n"), start=1)
         if line.strip()
     ]

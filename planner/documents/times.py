@@ -7,10 +7,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .document import Count, Part
+from .document import MOST_MS, Count, Part
 from .sampling import Sampling
 
-TimeOrZero = Annotated[float, Field(ge=0)]
+TimeOrZero = Annotated[float, Field(ge=0, le=MOST_MS)]
+CurveCount = Annotated[int, Field(ge=1, le=1 << 20)]
+"""Tables hold every count between a curve's first and its last."""
 
 
 class Curve(Part):
@@ -20,7 +22,7 @@ class Curve(Part):
     what a given overhead leaves out, never for a pass.
     """
 
-    counts: list[Count] = Field(min_length=1)
+    counts: list[CurveCount] = Field(min_length=1)
     median_ms: list[TimeOrZero]
     low_ms: list[TimeOrZero] = Field(description="25th percentile")
     high_ms: list[TimeOrZero] = Field(description="75th percentile")

@@ -48,6 +48,11 @@ class HuggingFace:
         return Export(as_json(settings_of(drafting)), choice.plan, notes)
 
     def read(self, setting: Setting) -> Reading:
+        if setting.value("prompt_lookup_num_tokens") is not None:
+            raise setting.error(
+                "prompt_lookup_num_tokens: got drafts from n-grams, which no setting is read as; "
+                "planner profile --draft lookup plans for them"
+            )
         tokens = setting.number("num_assistant_tokens", default=20)
         schedule = setting.word(
             "num_assistant_tokens_schedule", known=("constant", "heuristic", "heuristic_transient")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import hypot
+
+import numpy as np
 
 from ..documents.tree import Tree
 from ..estimates.step_costs import StepCosts, speedup
-from ..estimates.time_table import Time
 from ..optimizer.grading import Candidate
 from ..policies import ConfidentDrafting, Drafting, DynamicDrafting, TreeDrafting
 from ..verifiers import VERIFIERS
@@ -58,10 +58,8 @@ class Way:
         rest = [costs.draft(width) for _ in range(tree.depth - 1)]
         parts = [costs.verify(tree.num_nodes), costs.overhead(tree.num_nodes)]
         drafts = [costs.draft_root, *rest]
-        step = Time(
-            sum(part.ms for part in (*parts, *drafts)),
-            hypot(*(part.error_ms for part in parts), sum(part.error_ms for part in drafts)),
-        )
+        errors = [each.error_ms for each in parts] + [sum(each.error_ms for each in drafts)]
+        step = costs.drafted(sum(each.ms for each in (*parts, *drafts)), np.array(errors))
         return replace(
             candidate,
             step_ms=step.estimate,

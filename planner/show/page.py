@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import escape
 
 from ..documents.counted import counted
+from ..documents.errors import PlannerError
 from ..documents.profile import Profile
 from ..documents.version import VERSION
 from ..plans.check import Check
@@ -23,6 +24,8 @@ from .profile_view import profile_advice
 from .story import Given, Story
 from .words import model_words
 
+TOLD = (Profile, Plan, Report, Check)
+"""The documents that a page may be of, the one that knows most last."""
 SAFE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A browser may fetch or run nothing for a page."""
 
@@ -30,8 +33,14 @@ SAFE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 def page(given: Sequence[Given]) -> str:
     """The whole page: HTML that opens offline and runs nothing.
 
-    Raises PlannerError where a document cannot be drawn.
+    Raises PlannerError where a document cannot be drawn, and for one that no page is about.
     """
+    for each in given:
+        if not isinstance(each.document, TOLD):
+            raise PlannerError(
+                f"{each.path}: format: got {each.document.format!r}, expected a profile, a plan, a "
+                "report or a check; planner show prints others"
+            )
     story = Story(given)
     chapters = []
     for kind, chapter in CHAPTERS.items():
@@ -100,8 +109,7 @@ def _whose(story: Story) -> str:
 
 def _answer(story: Story) -> str:
     """The five lines of the document that knows most: measured before promised before hoped for."""
-    ranks = (Profile, Plan, Report, Check)
-    best = max(story.given, key=lambda each: ranks.index(type(each.document)))
+    best = max(story.given, key=lambda each: TOLD.index(type(each.document)))
     advice = _advice(best)
     if advice is None:
         return ""

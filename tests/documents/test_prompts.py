@@ -9,7 +9,7 @@ import pytest
 from planner import PlannerError
 from planner.documents.prompts import read_prompts
 
-ODD = ("\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029")
+ODD = ("\r", "\x0c", "\x0b", "\x1c", "\x85", "\u2028", "\u2029")
 """Characters where `str.splitlines` breaks lines too."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from planner.documents.sampling import Sampling
 from planner.estimates.step_costs import step_costs
 from planner.export import ENGINES, WITHOUT_MIN_P, export, sglang, trtllm
 from planner.export.task import Task
-from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN
+from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN, MATCHED_TREE
 from planner.optimizer import solve
 from planner.optimizer.choice import Question, rank_candidates
 from planner.policies import ConfidentDrafting, DynamicDrafting, TreeDrafting
@@ -107,6 +108,16 @@ def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
             ms += sum(costs.draft_ms(width(tree)) for _ in range(tree.depth - 1))
             found.append((tree, ms, each.tokens_per_step.value / ms))
     return max(found, key=lambda each: each[2])
+
+
+def test_passes_of_a_width_of_their_own_are_as_unsure_as_others(profile):
+    """Where that width is the tree's, a step takes what it takes here, with the same errors."""
+    costs = replace(step_costs(profile, verifier="topk"), shared_error=0.3)
+    found = rank_candidates(profile, Question(solver="chain", verifier="topk"))
+    chain = next(each for each in found if each.speculates)
+    timed = replace(MATCHED_TREE, width=lambda tree: 1).timed(chain, costs)
+    assert timed.step_ms == costs.step(chain.tree).estimate
+    assert timed.speedup.high > chain.speedup.high
 
 
 @pytest.mark.parametrize("engine", WITHOUT_MIN_P)

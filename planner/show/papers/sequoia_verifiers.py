@@ -7,7 +7,7 @@ import numpy as np
 from ...estimates.evidence import expected_tokens
 from ...trees.frontier import best_tree
 from ...verifiers.rates import acceptance_rates
-from .ground import Ground
+from .ground import Ground, Missing
 from .row import RowNumber, RowResult, Spot
 from .toy_pairs import toy_pairs
 
@@ -21,6 +21,8 @@ def rejections(ground: Ground) -> RowResult:
     numbers, against, holds = [], [], True
     for sampling in ground.random_samplings:
         where = str(sampling)
+        if ground.law(_VERIFIERS["Sequoia"], sampling).num_ranks < 2:
+            raise Missing("needs a profile of 2 ranks or more (--num-ranks)")
         rejected = {}
         for method, name in _VERIFIERS.items():
             law = ground.law(name, sampling)
