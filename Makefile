@@ -9,7 +9,7 @@ help:
 	@echo "make setup   the virtual environment that the others run in"
 	@echo "make demo    set up, profile, plan and decode with the embedded pair; figures in demo/"
 	@echo "make test    set up, lint, type-check and run every test"
-	@echo "make soak    statistical tests with many samples (minutes)"
+	@echo "make soak    tests with many samples or long texts (minutes)"
 	@echo "make engines ask the engines' own parsers to read every export; LLAMA=FOLDER has llama-server"
 	@echo "make docs    build the documentation into build/site: notebooks executed, every link checked"
 	@echo "make record  make demo, and show its run in the README, the pages and the notebooks"

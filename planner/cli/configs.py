@@ -8,7 +8,7 @@ from typing import Any
 from ..documents.document import PlannerError, read_json
 from ..documents.model_shape import ModelShape
 from ..documents.origin import looks_up
-from .models import EMBEDDED, is_embedded
+from .models import EMBEDDED, is_embedded, quiet_hub
 
 CONFIG = "config.json"
 
@@ -47,6 +47,7 @@ def _on_the_hub(name: str) -> Path:
     if not name.startswith((".", "/", "~")) and name.count("/") < 2:
         from transformers.utils import cached_file
 
+        quiet_hub()
         try:
             found = cached_file(name, CONFIG)
         except (OSError, ValueError) as error:

@@ -103,7 +103,7 @@ class NamedPair:
             return prompt
         if any("\ud800" <= character <= "\udfff" for character in prompt):
             raise PlannerError(f"prompt: got {prompt!r:.60}, expected text that is valid Unicode")
-        ids = list(self.tokenizer(prompt)["input_ids"])
+        ids = list(self.tokenizer(prompt, verbose=False)["input_ids"])  # lengths are checked here
         if not ids:
             raise PlannerError(f"prompt: got {prompt!r:.60}, expected text of at least one token")
         return ids
@@ -153,11 +153,19 @@ def load_named(
 
     from runtime.loading import checked_device, load_model
 
+    quiet_hub()
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = dtype or ("float32" if checked_device(device).type == "cpu" else "bfloat16")
     load = _load_embedded if is_embedded(name) else load_model
     return load(name, device=device, dtype=dtype, attention=attention)
+
+
+def quiet_hub() -> None:
+    """Silence the hub's library, which tells every attempt that fails; the last one is told here."""
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity_error()
 
 
 def is_embedded(name: str) -> bool:

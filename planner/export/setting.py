@@ -77,7 +77,7 @@ class Setting:
     def whole(self, value: Any, name: str, *, least: int = 1, most: int = MOST_TOKENS) -> int:
         """A value that must be a whole number, from `least` to `most`."""
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole and not re.fullmatch(r"\d{1,9}", str(value)):
+        if not whole and not re.fullmatch(r"-?\d{1,9}", str(value)):
             raise self.error(f"{name}: got {value!r:.40}, expected a whole number")
         if not least <= int(value) <= most:
             raise self.error(f"{name}: got {value}, expected {least} to {most}")

@@ -78,8 +78,9 @@ class SglangAdaptive:
 
     def read(self, setting: Setting) -> Reading:
         known = {}
-        for size in [name for name in setting.content if str(name).isdigit()]:
+        for size in [*setting.content]:
             slot = setting.value(size)
+            setting.size(size, "batch size")
             steps = slot.get("candidate_steps") if isinstance(slot, dict) else None
             if not isinstance(steps, list) or len(steps) != 1:
                 raise setting.error(

@@ -42,15 +42,20 @@ def graded_shapes(
     sampling = question.sampling or profile.sampling_at(None)
     asked = {e.verifier: e for name in verifiers for e in entries(profile, sampling, name)}
     found: dict[str, list[Candidate]] = {name: [] for name in trees}
-    refused = []
+    refused, larger = [], []
     for entry in asked.values():
         evidence, costs = measured(profile, entry, question)
         for name, tree in trees.items():
+            whose = f"{name}, {entry.verifier}"
+            most, there = VERIFIERS[entry.verifier].max_children, int(tree.num_children.max())
+            if most is not None and there > most:
+                refused.append(f"{whose}: serves at most {most} children a node, not {there}")
+                continue
             try:
-                _check_children(tree, entry.verifier)
                 one = grade(tree, evidence, costs, solver=GIVEN, verifier=entry.verifier)
             except PlannerError as error:
-                refused.append(f"{name}, {entry.verifier}: {error}")
+                refused.append(f"{whose}: {error}")
+                larger.append(refused[-1])
             else:
                 found[name].append(one)
     graded = [
@@ -59,11 +64,5 @@ def graded_shapes(
         for one in sorted(several, key=lambda each: -each.tokens_per_ms)
     ]
     if not graded:
-        raise PlannerError(refused[0])
+        raise PlannerError((larger or refused)[0])
     return Shapes(sampling, graded, refused)
-
-
-def _check_children(tree: Tree, verifier: str) -> None:
-    most, there = VERIFIERS[verifier].max_children, int(tree.num_children.max())
-    if most is not None and there > most:
-        raise PlannerError(f"serves at most {most} children a node, not {there}")

@@ -213,6 +213,7 @@ def test_a_tree_that_vllm_would_draft_otherwise_is_noted():
         ("sglang", "--speculative-num-steps 3 --speculative-accept-threshold-single 0.5", "0.5"),
         ("sglang-adaptive", '{"1": {"candidate_steps": [1, 3]}}', "chooses while it serves"),
         ("sglang-adaptive", '{"4": {"candidate_steps": [3]}}', "only for [4]"),
+        ("sglang-adaptive", '{"x": {"candidate_steps": [3]}}', "batch size: got 'x'"),
         ("trtllm", "decoding_type: NGram\nmax_draft_len: 3", "got 'NGram'"),
         ("medusa", "[[0], [0]]", "[0] stands there twice"),
         ("medusa", "[[1]]", "[1] stands there without [0]"),
