@@ -162,7 +162,7 @@ def load_named(
 
 
 def quiet_hub() -> None:
-    """Silence the hub's library, which tells every attempt that fails; the last one is told here."""
+    """Silence the hub's library, which tells every attempt that fails; here it is the last one."""
     from huggingface_hub.utils import logging
 
     logging.set_verbosity_error()
