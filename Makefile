@@ -40,10 +40,9 @@ lint: setup
 types: setup
 	$(VENV)/bin/mypy
 
-# A file's tests stay in one process, for what they share; torch takes one thread in each.  Some tests
-# wait for programs that they started: so there is a process more than there are cores, up to 8.
-# Files come as their names do: by number of tests, the few that take longest would come last, alone.
-WORKERS = $(shell $(PYTHON) -c "import os; print(min(8, 1 + (os.cpu_count() or 1)))")
+# A file's tests stay in one process, for what they share; torch takes one thread in each.  Files
+# come as their names do: by number of tests, the few that take longest would come last, alone.
+WORKERS = $(shell $(PYTHON) -c "import os; print(min(8, max(2, os.cpu_count() or 1)))")
 
 unit: setup
 	$(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -7,6 +7,7 @@ behind it (`embedded/target@25M`) for the same function inflated to a larger sha
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -163,9 +164,7 @@ def load_named(
 
 def quiet_hub() -> None:
     """Silence the hub's library, which tells every attempt that fails; here it is the last one."""
-    from huggingface_hub.utils import logging
-
-    logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 
 def is_embedded(name: str) -> bool:

@@ -203,7 +203,7 @@ def step_costs(
     entries = [entry for entry in profile.costs if entry.batch_size == batch_size]
     if not entries:
         sizes = ", ".join(str(size) for size in sorted({e.batch_size for e in profile.costs}))
-        raise PlannerError(f"batch_size: got {batch_size}, but times are known only for {sizes}")
+        raise PlannerError(f"batch_size: got {batch_size}, but the profile measured only {sizes}")
     entries = timed_like(sampling, entries)
     context = entries[0].context if context is None else count(context, "context", 0)
     first, second, weight = _around(entries, context)

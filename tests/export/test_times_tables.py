@@ -70,7 +70,7 @@ def test_llamacpps_costs_need_a_pass_over_one_token(bare):
     with pytest.raises(PlannerError, match="over 2 tokens and more, expected those over 1"):
         export(bare, "llamacpp-costs", profile=late)
     wide = timed(costs(4))
-    with pytest.raises(PlannerError, match="batch_size: got 1, but times are known only for 4"):
+    with pytest.raises(PlannerError, match="batch_size: got 1, but the profile measured only 4"):
         export(bare, "llamacpp-costs", profile=wide)
 
 
