@@ -180,6 +180,7 @@ class Command(click.Command):
     def invoke(self, context: click.Context) -> Any:
         written = {name: context.params.get(name) for name in ("output", "png")}
         read = [value for name, value in context.params.items() if name not in written]
+        read.append(Path(context.params.get("prompts") or ""))  # or the name of a set
         for place in filter(None, written.values()):
             for each in chain(*(value if isinstance(value, tuple) else [value] for value in read)):
                 there = isinstance(each, Path) and each.exists() and place.exists()

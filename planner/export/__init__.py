@@ -70,7 +70,9 @@ ENGINES: dict[str, Engine] = {
     "nvidia-profile": NvidiaProfile(),
 }
 WITHOUT_MIN_P = ("vllm", "vllm-tree", "synthetic")
-"""Exports for vLLM."""
+"""Exports for vLLM, which refuses requests with it while it speculates."""
+MIN_P_UNSURE = ("sglang", "sglang-adaptive")
+"""Exports of drafts for SGLang, of which versions were seen that verify without it."""
 READERS = {name: engine for name, engine in ENGINES.items() if isinstance(engine, Reader)}
 """The part of `ENGINES` that reads, too."""
 
@@ -142,7 +144,7 @@ def _about_sampling(engine: str, sampling: Sampling) -> list[str]:
             "target and draft alike: send it with every request; an engine that leaves the draft "
             "without it accepts less"
         )
-    if engine.startswith("sglang") and sampling.min_p > 0 and not sampling.is_greedy:
+    if engine in MIN_P_UNSURE and sampling.min_p > 0 and not sampling.is_greedy:
         notes.append(
             "versions of SGLang were seen that verify without min-p: it does not cut texts there, "
             "and acceptance is another than was planned with"

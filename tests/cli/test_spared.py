@@ -39,6 +39,11 @@ def test_a_file_that_is_read_is_not_written_over(profile, tmp_path):
         assert "is read, and cannot be written over" in misused("solve", profile, "-o", output)
         assert "cannot be written over" in misused("show", profile, "--png", output)
     assert isinstance(load(profile), Profile)
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("def ")
+    decode = ("decode", profile, "--prompts", prompts, "-o", prompts)
+    assert "prompts.txt is read, and cannot be written over" in misused(*decode)
+    assert prompts.read_text() == "def "
 
 
 def test_options_that_would_mean_nothing_are_refused(profile, tmp_path):
