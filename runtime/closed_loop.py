@@ -12,7 +12,7 @@ Kalman filter, so that a step of one setting tells something of all.  It starts 
 is likely still right.  Where a step's time moves, g and every r_s may have moved by a share of
 that; three steps in a row that are further off, to the same side, than the filter holds possible
 make it believe that all is possible.  What nobody looks at returns to the plan, g in thousands of
-steps and r_s in a hundred: an error is not kept for want of a look.
+steps and r_s in a hundred, in seconds and in tenths of one where steps are short: an error is not kept for want of a look.
 
 Steps that are that far off, but not in a row, are somebody's who took a core for a moment, which
 happens the more often the longer a step takes, and so favours no setting: they count the less, the
@@ -30,8 +30,9 @@ costs what it is believed to be slower, and is worth what it may turn out to be 
 
 for 100 steps.  sigma is how far two steps of it may move that belief, by their times and by their
 tokens: it grows while nobody looks, and is small where they would tell little, as of a setting that
-is well known.  Looking takes half a percent of the time in the long run, at most; a step that finds
-nothing warm is not believed, but what it takes beyond belief is counted.
+is well known.  Looking takes half a percent of the time in the long run, at most, and less of it
+where steps are shorter than two milliseconds, as then all but the text moves the less from step to
+step; a step that finds nothing warm is not believed, but what it takes beyond belief is counted.
 
 To believe and choose takes some millionths of a second, which only the shortest steps notice: while
 the best setting is in use, steps are taken in together, every few milliseconds.

@@ -29,6 +29,7 @@ from planner.policies.compiled.closed_loop_kernel import (
     MOST,
     MOVED,
     OUTLIER,
+    PACE_MS,
     SCATTER,
     SHARES,
     SURPRISED,
@@ -52,7 +53,10 @@ class TwinLoop:
             _covariance(each, number) for each in (FIRST, SURPRISED, DRIFT)
         )
         self._shares = _covariance(SHARES, number)
-        self._kept = np.array([*KEPT[:2], *[KEPT[2]] * number])
+        pace = min(1.0, float(self._planned_ms.min()) / PACE_MS)
+        self._drift *= pace
+        self._budget = BUDGET * sqrt(pace)
+        self._kept = np.array([*KEPT[:2], *[KEPT[2]] * number]) ** pace
         self._keeping = np.outer(self._kept, self._kept)
         self._off = 0
         self._scatter = [SCATTER**2] * number
@@ -103,7 +107,7 @@ class TwinLoop:
         reads = drafts and missed >= MISSED
         self._again = self.steps[which] == 1 or reads
         self._missed = 0 if drafts else missed + num_tokens
-        self._credit = min(self._credit + BUDGET * ms, CREDIT * self._believed_ms(0))
+        self._credit = min(self._credit + self._budget * ms, CREDIT * self._believed_ms(0))
         if self._again:
             most = CREDIT if reads else 1
             beyond = min(ms / (believed := self._believed_ms(which)) - 1, most) * believed

@@ -13,7 +13,7 @@ from planner import Plan, PlannerError, Report
 from planner.plans.settings import PlanSetting
 from planner.policies import ConfidentDrafting, Drafting, TreeDrafting
 from planner.policies.chain_policy import MOST_CHANCE, emitted
-from planner.policies.compiled.closed_loop_kernel import BLOCK, BUDGET, MISSED
+from planner.policies.compiled.closed_loop_kernel import BLOCK, BUDGET, MISSED, PACE_MS
 from planner.show.document_text import render
 from planner.show.figures import FIGURES
 from runtime import VERIFIERS, Decoder, Session
@@ -178,6 +178,18 @@ def test_looking_takes_its_share_at_most() -> None:
     )
     assert excess < 3 * BUDGET * 20_000 * 11.2
     assert 0 < loop.looked_ms < 3 * BUDGET * 20_000 * 11.2
+
+
+def test_steps_that_are_a_sixteenth_as_long_leave_a_quarter_of_that_for_looking() -> None:
+    """A machine moves by the clock."""
+    looked = {}
+    for ms in (PACE_MS, PACE_MS / 16):
+        loop = ClosedLoop([chain(2, 2.0, 2.4 * ms), chain(0, 1.0, ms)])
+        for _ in range(40_000):
+            which = loop.choose()
+            loop.note(*((1, ms) if which else (2, 2.4 * ms)))
+        looked[ms] = loop.looked_ms / ms
+    assert 0 < looked[PACE_MS / 16] < looked[PACE_MS] / 3
 
 
 def test_what_the_draft_has_to_read_first_is_part_of_looking() -> None:

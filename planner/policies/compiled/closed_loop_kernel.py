@@ -24,6 +24,11 @@ DRIFT = (0.03, 0.01, 0.001)
 """Likewise of their change in a step."""
 KEPT = (1.0, 1 - 1 / 2000, 1 - 1 / 100)
 """The share of f, g and every r_s that a step leaves: what nobody looks at returns to the plan."""
+PACE_MS = 2.0
+"""A plain step's milliseconds from which all this is so.  What moves a machine goes by the clock, so
+a shorter step has as much less of `DRIFT` and `KEPT`.  Where looks take c ms, one in every w ms
+costs a share c / w, and a change goes unseen for w / 2: the sum is least for a w that goes with the
+root of c, and a share that does so, too.  So looks get the root of that much less of `BUDGET`."""
 TOGETHER = 0.8
 """Correlation of f and g, at first and in a step: what slows the one down slows the other."""
 SHARES = (0.0, 0.5, 0.15)
@@ -56,10 +61,10 @@ LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 EMITTED, BY_CHANCE, NOISE, STEPS = range(4)
 """Rows of `Beliefs.settings`: tokens of a step, as believed; by how much their logarithm changes
 with that of the chance; the variance of a step's logarithmic time; steps so far."""
-CREDITED, LOOKED, OFF, UNREAD, WHICH, TEXTS = range(6)
+CREDITED, LOOKED, OFF, UNREAD, WHICH, TEXTS, PACE = range(7)
 """Places of `Beliefs.numbers`: milliseconds that may be spent on looks, and that were; steps in a
 row that were off, to which side; tokens that the draft has not read; the next step's setting; texts
-that share a step, at least."""
+that share a step, at least; a plain step's milliseconds in `PACE_MS`, at most 1."""
 
 _hope, _emitted = njit(cache=True)(hope), njit(cache=True)(emitted)
 
@@ -72,7 +77,7 @@ class Beliefs(NamedTuple):
     settings: np.ndarray
     """float64 [4, K]"""
     numbers: np.ndarray
-    """float64 [6]"""
+    """float64 [7]"""
     mean: np.ndarray
     """float64 [K + 2]: f, g and every r_s"""
     spread: np.ndarray
@@ -98,7 +103,7 @@ def new_beliefs(
     made = Beliefs(
         np.array([np.log(step_ms), 1 - step_ms.min() / step_ms, chances, lengths]),
         np.zeros((4, number)),
-        np.zeros(6),
+        np.zeros(7),
         np.zeros(number + 2),
         np.zeros((number + 2, number + 2)),
         np.zeros(number + 1),
@@ -107,6 +112,7 @@ def new_beliefs(
     )
     made.settings[NOISE] = SCATTER**2
     made.numbers[CREDITED], made.numbers[TEXTS] = CREDIT * step_ms[0], num_texts
+    made.numbers[PACE] = min(1.0, step_ms.min() / PACE_MS)
     begin(tuple(made))
     return made
 
@@ -152,7 +158,7 @@ def _take_in(beliefs: Beliefs, which: int, num_tokens: float, ms: float) -> bool
     again = settings[STEPS, which] == 1 or reads
     numbers[UNREAD] = 0.0 if drafts else numbers[UNREAD] + num_tokens
     most = CREDIT * _believed_ms(beliefs, 0)
-    numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * ms, most)
+    numbers[CREDITED] = min(numbers[CREDITED] + BUDGET * sqrt(numbers[PACE]) * ms, most)
     if again:
         believed = _believed_ms(beliefs, which)
         _charge(beliefs, min(ms - believed, (CREDIT if reads else 1.0) * believed))
@@ -257,11 +263,13 @@ def _follow_time(beliefs: Beliefs, which: int, longer: float) -> None:
     """longer  the logarithm of the step's time over the planned one"""
     mean, spread, column = beliefs.mean, beliefs.spread, beliefs.column
     size, x = len(mean), beliefs.planned[FURTHER, which]
+    pace = beliefs.numbers[PACE]
+    kept = (KEPT[0], KEPT[1] ** pace, KEPT[2] ** pace)
     for i in range(size):
-        mean[i] *= KEPT[min(i, 2)]
+        mean[i] *= kept[min(i, 2)]
         for j in range(size):
-            spread[i, j] *= KEPT[min(i, 2)] * KEPT[min(j, 2)]
-    _widen(spread, DRIFT, 1.0)
+            spread[i, j] *= kept[min(i, 2)] * kept[min(j, 2)]
+    _widen(spread, DRIFT, pace)
     miss = longer - _later(beliefs, which)
     known = _shared(beliefs, which, which)
     total = known + beliefs.settings[NOISE, which]
