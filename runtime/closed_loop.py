@@ -12,7 +12,8 @@ Kalman filter, so that a step of one setting tells something of all.  It starts 
 is likely still right.  Where a step's time moves, g and every r_s may have moved by a share of
 that; three steps in a row that are further off, to the same side, than the filter holds possible
 make it believe that all is possible.  What nobody looks at returns to the plan, g in thousands of
-steps and r_s in a hundred, in seconds and in tenths of one where steps are short: an error is not kept for want of a look.
+steps and r_s in a hundred (in as many times two milliseconds, where a step is shorter): an error is
+not kept for want of a look.
 
 Steps that are that far off, but not in a row, are somebody's who took a core for a moment, which
 happens the more often the longer a step takes, and so favours no setting: they count the less, the

@@ -25,10 +25,10 @@ DRIFT = (0.03, 0.01, 0.001)
 KEPT = (1.0, 1 - 1 / 2000, 1 - 1 / 100)
 """The share of f, g and every r_s that a step leaves: what nobody looks at returns to the plan."""
 PACE_MS = 2.0
-"""A plain step's milliseconds from which all this is so.  What moves a machine goes by the clock, so
-a shorter step has as much less of `DRIFT` and `KEPT`.  Where looks take c ms, one in every w ms
-costs a share c / w, and a change goes unseen for w / 2: the sum is least for a w that goes with the
-root of c, and a share that does so, too.  So looks get the root of that much less of `BUDGET`."""
+"""A plain step's milliseconds from which all this is so.  What moves a machine goes by the clock,
+so a shorter step has as much less of `DRIFT` and `KEPT`.  Where a look takes c ms, one in every w
+ms costs a share c / w, and a change goes unseen for w / 2: the sum is least for a w that goes with
+the root of c, and a share that does so, too.  So looks get the root of that much of `BUDGET`."""
 TOGETHER = 0.8
 """Correlation of f and g, at first and in a step: what slows the one down slows the other."""
 SHARES = (0.0, 0.5, 0.15)
