@@ -220,7 +220,7 @@ def test_little_is_lost_to_an_oracle_and_nothing_to_plain_decoding(condition: st
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize(("shorter", "num_texts"), [(1, 1), (1, 5), (10, 1), (1000, 1)])
+@pytest.mark.parametrize(("shorter", "num_texts"), [(0.5, 1), (0.5, 5), (10, 1), (1000, 1)])
 def test_the_compiled_loop_is_its_twin(condition: str, shorter: int, num_texts: int) -> None:
     """Steps that last long, and those of which some, or as many as there is room for, are taken in
     together; of one text, and of several."""

@@ -52,7 +52,7 @@ LEAST, MOST = 0.05, 2.0
 MISSED = 8
 """Tokens that the draft has not read, from which the step that has it read them is not timed, and
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
-BLOCK_MS, BLOCK = 8.0, 32
+BLOCK_MS, BLOCK = 16.0, 64
 """Steps of the setting that seems the best are taken in once they have lasted so long, or are so
 many."""
 
