@@ -58,11 +58,13 @@ def run_pages(profile: Path | None) -> None:
                 sys.exit(f"{page}: expected commands or a Python example, found none")
             # a page's Python goes on where it stopped, so all of it is one program, run at its end
             program = "".join(content for language, content in found if language == "python")
-            last = max((i for i, (language, _) in enumerate(found) if language == "python"), default=None)
+            languages = [language for language, _ in found]
             for place, (language, content) in enumerate(found):
-                lines = [[sys.executable, "-c", program]] if place == last else []
                 if language == "console":
                     lines = [shlex.split(line.replace("\\\n", " ")) for line in commands(content)]
+                else:
+                    goes_on = "python" in languages[place + 1 :]
+                    lines = [] if goes_on else [[sys.executable, "-c", program]]
                 for arguments in lines:
                     print("$", shlex.join(arguments)[:200], flush=True)
                     if profile is not None and arguments[:2] == ["planner", "profile"]:
