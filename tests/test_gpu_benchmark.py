@@ -280,7 +280,7 @@ def test_nothing_that_a_part_started_outlives_it(tmp_path):
             "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
             f"open({str(tmp_path / 'pid')!r}, 'w').write(str(other.pid))\n{ends}"
         )
-        assert _fault([sys.executable, "-c", code], 5, tmp_path / "log") == expected
+        assert _fault([sys.executable, "-c", code], 3, tmp_path / "log") == expected
         assert not _runs(int((tmp_path / "pid").read_text()))
 
 

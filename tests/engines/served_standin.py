@@ -2,7 +2,8 @@
 
 It takes their options and no others.  Reading a prompt takes `PROMPT_MS`, a step of n tokens
 `step_ms(n)`, slept through; tokens are right as in `standin`.  The last step of a text is counted
-whole, as theirs is, also where the text ends within it.  `STANDIN` says what goes wrong.
+whole, as theirs is, also where the text ends within it.  `STANDIN` says what goes wrong, and
+`STANDIN_FASTER` how many times as fast all of it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import ClassVar
 
 from .standin import FOLLOWERS, WRONG_EVERY, text
 
+FASTER = float(os.environ.get("STANDIN_FASTER", "1"))
 PROMPT_MS = 20.0
 VERSIONS = {"vllm": "0.33.0\n", "sglang": "sglang version: 0.5.23\ngit revision: 5baf5ea\n"}
 
@@ -68,10 +70,10 @@ class _Serving(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         tokens = text(asked["prompt"], asked["max_tokens"], self.followers)
-        sleep(PROMPT_MS / 1e3)
+        sleep(PROMPT_MS / FASTER / 1e3)
         sent = 0 if wrong("lumps") else self._send(tokens[:1], asked["prompt"])
         for drafted, right in steps(len(tokens), self.most, pausing=wrong("pauses")):
-            sleep(step_ms(1 + drafted) / 1e3)
+            sleep(step_ms(1 + drafted) / FASTER / 1e3)
             if wrong("dies"):
                 os._exit(3)
             if drafted:
