@@ -36,7 +36,7 @@ where steps are shorter than two milliseconds, as then all but the text moves th
 step; a step that finds nothing warm is not believed, but what it takes beyond belief is counted.
 
 To believe and choose takes some millionths of a second, which only the shortest steps notice: while
-the best setting is in use, steps are taken in together, every few milliseconds.
+the best setting is in use, steps are taken in together, every sixteen milliseconds.
 
 Decisions depend on the past alone, so that the text's distribution is the target's whatever they
 are.

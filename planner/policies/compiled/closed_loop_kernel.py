@@ -54,7 +54,7 @@ MISSED = 8
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
 BLOCK_MS, BLOCK = 16.0, 64
 """Steps of the setting that seems the best are taken in once they have lasted so long, or are so
-many."""
+many: to take them in takes some 30 µs where nothing of it is warm, a fifth of a percent of that."""
 
 LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 """Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
