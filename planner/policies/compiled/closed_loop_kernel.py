@@ -25,10 +25,11 @@ DRIFT = (0.03, 0.01, 0.001)
 KEPT = (1.0, 1 - 1 / 2000, 1 - 1 / 100)
 """The share of f, g and every r_s that a step leaves: what nobody looks at returns to the plan."""
 PACE_MS = 2.0
-"""A plain step's milliseconds from which all this is so.  What moves a machine goes by the clock,
-so a shorter step has as much less of `DRIFT` and `KEPT`.  Where a look takes c ms, one in every w
-ms costs a share c / w, and a change goes unseen for w / 2: the sum is least for a w that goes with
-the root of c, and a share that does so, too.  So looks get the root of that much of `BUDGET`."""
+"""A plain step of so many milliseconds, or more, has all of `DRIFT`, `KEPT` and `BUDGET`.  What
+moves a machine goes by the clock, so a shorter one has as much less of the first two.  Where a look
+takes c ms, one in every w ms costs a share c / w, and a change goes unseen for w / 2: the sum is
+least for a w that goes with the root of c, and a share that does so, too.  So looks get the root of
+that much of `BUDGET`."""
 TOGETHER = 0.8
 """Correlation of f and g, at first and in a step: what slows the one down slows the other."""
 SHARES = (0.0, 0.5, 0.15)
@@ -54,7 +55,7 @@ MISSED = 8
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
 BLOCK_MS, BLOCK = 16.0, 64
 """Steps of the setting that seems the best are taken in once they have lasted so long, or are so
-many: to take them in takes some 30 µs where nothing of it is warm, a fifth of a percent of that."""
+many: what it takes to take them in is shared by all of them, and a change is seen that much later."""
 
 LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 """Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
