@@ -55,7 +55,7 @@ MISSED = 8
 another one is taken to look at; likewise after a setting's very first, which finds nothing warm."""
 BLOCK_MS, BLOCK = 16.0, 64
 """Steps of the setting that seems the best are taken in once they have lasted so long, or are so
-many: what it takes to take them in is shared by all of them, and a change is seen that much later."""
+many: they share what that takes, and a change is seen as much later."""
 
 LOG_MS, FURTHER, CHANCE, LENGTH = range(4)
 """Rows of `Beliefs.planned`: log e_s, 1 - e_0 / e_s, and the chain that emits as much."""
