@@ -31,7 +31,7 @@ def test_all_shapes_and_nothing_beside(shape, num_rows):
     weight = rng.standard_normal(shape).astype(np.float32)
     longer = rng.standard_normal((num_rows, shape[1] + 3)).astype(np.float32)
     out = np.full((num_rows, shape[0] + 2), 7, np.float32)
-    multiply(weight, longer[:, 1:-2], out[:, 1:-1])
+    multiply(weight, longer[:, 1:-2], out, 1)
     expected = longer[:, 1:-2].astype(np.float64) @ weight.T.astype(np.float64)
     terms = np.abs(longer[:, 1:-2]) @ np.abs(weight.T)
     assert (np.abs(out[:, 1:-1] - expected) <= 1e-6 * terms).all()

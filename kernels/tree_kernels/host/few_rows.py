@@ -116,7 +116,7 @@ def attend(
     weights = np.empty((group * num_rows, num_seen), np.float32)
     sums = np.empty((group * num_rows, size), np.float32)
     for head in range(part.start, part.end):
-        multiply(keys[head, :num_seen], queries[head].reshape(-1, size), weights)
+        multiply(keys[head, :num_seen], queries[head].reshape(-1, size), weights, np.int64(0))
         for row in range(len(weights)):
             _weigh(weights[row], visible[row % num_rows], np.float32(1 / math.sqrt(size)))
         mix(weights, values[head, :num_seen], sums)

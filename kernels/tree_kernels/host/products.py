@@ -210,26 +210,27 @@ def _write_long(typing_context: Any, written_as: Any, place: Any, to: Any) -> An
 
 
 @njit(cache=True)
-def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """out = x weight^T.
+def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray, first: int) -> None:
+    """o columns of `out` from the first on = x weight^T.
 
     weight  float [o, i], in C order
     x       float [n, i], rows in one piece
-    out     float [n, o], likewise
+    out     float [n, at least first + o], likewise
     """
     height, width = weight.shape
     whole = 0
     if width % LINE == 0:
         whole = height - height % AT_ONCE
-        multiply_fours(np.int64(weight.ctypes.data), np.int64(FLOAT32), x, out[:, :whole])
+        address, columns = np.int64(weight.ctypes.data), out[:, first : first + whole]
+        multiply_fours(address, np.int64(FLOAT32), x, columns)
     for row in range(len(x)):
-        _multiply_rest(weight[whole:], x[row], out[row, whole:])
+        _multiply_rest(weight[whole:], x[row], out[row, first + whole :])
 
 
 @njit(cache=True)
 def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray) -> None:
-    """`multiply`, where i is a multiple of `LINE` and o one of `AT_ONCE`, with the weight that an
-    address leads to."""
+    """`multiply` into all columns, where i is a multiple of `LINE` and o one of `AT_ONCE`, with the
+    weight that an address leads to."""
     width, height = x.shape[1], out.shape[1]
     size = BYTES[written_as]
     if len(x) == 0:

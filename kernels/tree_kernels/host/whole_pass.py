@@ -124,7 +124,7 @@ def read_rows(
     )
     work = rows, weights, turns, shape, shared
     if team.size == 1:
-        _read_share(work, team, np.int64(0))  # of a literal numba would compile it again
+        _read_share(work, team, np.int64(0))
     else:
         run_in_team(_read_share, work, team)
     return shared.logits, shared.hidden
@@ -142,6 +142,7 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
     products, added, mixed = weights.products, shared.added, shared.mixed
     width, kv_width = shape.heads * shape.size, shape.kv_heads * shape.size
     qkv, gate, up = shared.qkv, shared.gate_up[0], shared.gate_up[1]
+    first = np.int64(0)  # of a literal numba would compile functions again
     features = own_part(added.shape[1], LINE, rank, team)
     units = own_part(gate.shape[1], LINE, rank, team)
     x, before, read = np.zeros_like(rows.x), rows.x, np.empty_like(rows.x)
@@ -149,22 +150,22 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
         own = products[PRODUCTS * layer : PRODUCTS * (layer + 1)]
         add_and_norm(x, before, weights.norms[2 * layer], weights.eps, read)
         before = added
-        multiply_by(own[0], read, qkv[:, :width], own_part(width, LINE, rank, team))
+        multiply_by(own[0], read, (qkv, first), own_part(width, LINE, rank, team))
         places = own_part(kv_width, LINE, rank, team)
-        multiply_by(own[1], read, qkv[:, width : width + kv_width], places)
-        multiply_by(own[2], read, qkv[:, width + kv_width :], places)
+        multiply_by(own[1], read, (qkv, width), places)
+        multiply_by(own[2], read, (qkv, width + kv_width), places)
         wait_for_all(team)
         _attend_in_part(work, layer, own_part(len(rows.texts) * shape.kv_heads, 1, rank, team))
         wait_for_all(team)
-        multiply_by(own[3], mixed, added, features)
+        multiply_by(own[3], mixed, (added, first), features)
         wait_for_all(team)
         add_and_norm(x, added, weights.norms[2 * layer + 1], weights.eps, read)
-        multiply_by(own[4], read, gate, units)
-        multiply_by(own[5], read, up, units)
+        multiply_by(own[4], read, (gate, first), units)
+        multiply_by(own[5], read, (up, first), units)
         for row in range(len(up)):
             _gate(gate[row, units[0] : units[1]], up[row, units[0] : units[1]])
         wait_for_all(team)
-        multiply_by(own[6], up, added, features)
+        multiply_by(own[6], up, (added, first), features)
         wait_for_all(team)
     add_and_norm(x, added, weights.norms[-1], weights.eps, read)
     wanted = read[rows.wanted]
@@ -172,7 +173,7 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
         for feature in range(wanted.shape[1]):
             shared.hidden[row, feature] = wanted[row, feature]
     logits = shared.logits
-    multiply_by(products[-1], wanted, logits, own_part(logits.shape[1], LINE, rank, team))
+    multiply_by(products[-1], wanted, (logits, first), own_part(logits.shape[1], LINE, rank, team))
 
 
 @njit(cache=True, fastmath=IN_ANY_ORDER, error_model="numpy")  # a division that may raise is slow
@@ -212,23 +213,26 @@ def _attend_in_part(work: Work, layer: int, places: tuple[int, int]) -> None:
 
 @njit(cache=True)
 def multiply_by(
-    product: np.ndarray, x: np.ndarray, out: np.ndarray, places: tuple[int, int]
+    product: np.ndarray, x: np.ndarray, outcome: tuple[np.ndarray, int], places: tuple[int, int]
 ) -> None:
     """`multiply` with some rows of the weight that a row of `ModelWeights.products` names, from the
-    first of `places` up to the second: so many columns of `out`."""
-    start, end = places
+    first of `places` up to the second.
+
+    outcome  float [n, columns], and the column of the weight's first row
+    """
+    (out, before), (start, end) = outcome, places
     address, width, written_as = product[0], product[2], product[3]
     if written_as == FLOAT32:
         floats = _floats_at(address + 4 * start * width)
-        multiply(carray(floats, (end - start, width)), x, out[:, start:end])
+        multiply(carray(floats, (end - start, width)), x, out, before + start)
     else:
         entries = address + BYTES[written_as] * start * width
-        multiply_fours(entries, written_as, x, out[:, start:end])
+        multiply_fours(entries, written_as, x, out[:, before + start : before + end])
     if product[4] != 0:
         scales = carray(_floats_at(product[4]), product[1])
         for row in range(len(out)):
             for place in range(start, end):
-                out[row, place] *= scales[place]
+                out[row, before + place] *= scales[place]
 
 
 @njit(cache=True)

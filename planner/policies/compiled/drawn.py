@@ -52,7 +52,10 @@ def drawn_and_features(
                 drawn[row, rank] = 1.0 if mass > 0 else 0.0
             left -= mass
         if largest:
-            found[row, MAX_PROBABILITY] = q[row].max()
+            highest = q[row, 0]
+            for mass in q[row]:
+                highest = max(highest, mass)
+            found[row, MAX_PROBABILITY] = highest
         if collision:
             total = 0.0
             for mass in q[row]:

@@ -17,7 +17,7 @@ from .uncounted import uncounted
 NO_NODE = -1
 
 
-@njit(cache=True)
+@njit(inline="always")
 def state_in(memory: Memory) -> tuple[Nodes, Heap, np.ndarray, Requests]:
     """The tree so far, its slots, int64 [1] the node that waits to be expanded with a child below
     it (`NO_NODE`: none), the answer."""

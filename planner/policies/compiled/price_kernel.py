@@ -32,7 +32,7 @@ class Growth(NamedTuple):
     """bool [1]: has all been asked for?"""
 
 
-@njit(cache=True)
+@njit(inline="always")
 def growth_in(memory: Memory) -> Growth:
     """The tree so far, with rows 3 to 5 of the real numbers and the second of the flags."""
     tried, left, squares = memory.reals[3], memory.reals[4], memory.reals[5]

@@ -62,7 +62,7 @@ class Requests(NamedTuple):
     """int64 [2 num_nodes]"""
 
 
-@njit(cache=True)
+@njit(inline="always")
 def nodes_in(memory: Memory) -> Nodes:
     """Rows 0, 1, 2 of the whole numbers, 0 of the others."""
     num_nodes = len(memory.drawn)
@@ -76,14 +76,14 @@ def nodes_in(memory: Memory) -> Nodes:
     )
 
 
-@njit(cache=True)
+@njit(inline="always")
 def requests_in(memory: Memory) -> Requests:
     """Rows 3, 4, 5 of the whole numbers: at most every node once for a child and once for a draft
     pass."""
     return Requests(memory.wholes[3, :1], memory.wholes[4], memory.wholes[5])
 
 
-@njit(cache=True)
+@njit(inline="always")
 def heap_in(memory: Memory, which: int) -> Heap:
     """The first (0): rows 6, 7 of the whole numbers, 1 and 6 of the others; the second: 8, 9, 2
     and 7."""
@@ -105,7 +105,8 @@ def fill_drawn(nodes: Nodes, requests: Requests, drawn: np.ndarray) -> np.ndarra
         node = requests.nodes[i]
         if not nodes.expanded[node]:
             nodes.expanded[node] = True
-            nodes.drawn[node] = drawn[num, : nodes.drawn.shape[1]]
+            for rank in range(nodes.drawn.shape[1]):  # an assigned slice takes long to compile
+                nodes.drawn[node, rank] = drawn[num, rank]
             places[num] = node
             num += 1
     return places

@@ -15,7 +15,7 @@ from .slots import Heap, Nodes, Requests
 from .uncounted import uncounted
 
 
-@njit(cache=True)
+@njit(inline="always")
 def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
     """The tree so far, the slots of the level that is expanded, those below it, the answer."""
     level, below = slots.heap_in(memory, 0), slots.heap_in(memory, 1)
