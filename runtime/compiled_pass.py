@@ -16,7 +16,7 @@ from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRe
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
 from .large_pages import large_zeros
-from .short_weights import WRITTEN_AS, ReadWeight, shortest
+from .short_weights import ReadWeight, shortest
 
 MOST_ROWS = 63
 """The most rows of a pass in one call; fewer than `agree` begins with, which so sees both ways."""
@@ -129,9 +129,9 @@ def _kept(weights: Sequence[Parameter]) -> list[ReadWeight]:
 
 def _told(weight: ReadWeight) -> tuple[int, ...]:
     """A row of `ModelWeights.products`."""
-    entries, scales = weight
+    entries, scales, written_as = weight
     where = 0 if scales is None else scales.data_ptr()
-    return entries.data_ptr(), *entries.shape, WRITTEN_AS[entries.dtype], where
+    return entries.data_ptr(), *entries.shape, written_as, where
 
 
 def _stacked(weights: Sequence[Tensor]) -> np.ndarray:

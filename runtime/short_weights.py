@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from tree_kernels.host.products import AT_ONCE, BFLOAT16, FLOAT16, FLOAT32, INT8, LINE
+from tree_kernels.host.tile_code import DEPTH, SIDE, allowed
+from tree_kernels.host.tiles import TILED_BFLOAT16, TILED_INT8, in_tiles
 
 MOST = 127
 """The largest of the whole numbers that stand for a row's entries; the least is -127."""
@@ -24,17 +26,20 @@ WRITTEN_AS = {
     torch.bfloat16: BFLOAT16,
     torch.int8: INT8,
 }
+TILED_AS = {torch.bfloat16: TILED_BFLOAT16, torch.int8: TILED_INT8}
 
 
 class ReadWeight(NamedTuple):
     """A weight [o, i] as it lies in memory.
 
-    entries  of one of `WRITTEN_AS`
-    scales   float [o]: what a row of int8 is a multiple of; None of others
+    entries     of one of the dtypes of `WRITTEN_AS`
+    scales      float [o]: what a row of int8 is a multiple of; None of others
+    written_as  how, in which order: one of `WRITTEN_AS` or of `TILED_AS`
     """
 
     entries: Tensor
     scales: Tensor | None = None
+    written_as: int = FLOAT32
 
 
 def shortest(weight: Tensor) -> ReadWeight:
@@ -43,12 +48,22 @@ def shortest(weight: Tensor) -> ReadWeight:
     if width % LINE == 0 and height % AT_ONCE == 0:
         if _is_whole(weight):
             scales = _scales(weight)
-            return ReadWeight((weight / scales).to(torch.int8), scales[:, 0].contiguous())
+            return _ordered((weight / scales).to(torch.int8), scales[:, 0].contiguous())
         for dtype in (torch.bfloat16, torch.float16):
             short = weight.to(dtype)
             if torch.equal(short.float(), weight):
-                return ReadWeight(short)
+                return _ordered(short)
     return ReadWeight(weight)
+
+
+def _ordered(entries: Tensor, scales: Tensor | None = None) -> ReadWeight:
+    """Entries in the order of the processor's tiles, where it has any for them."""
+    height, width = entries.shape
+    if height % SIDE or width % DEPTH or entries.dtype not in TILED_AS or not allowed():
+        return ReadWeight(entries, scales, WRITTEN_AS[entries.dtype])
+    bits = torch.int8 if entries.dtype == torch.int8 else torch.int16
+    tiles = torch.from_numpy(in_tiles(entries.view(bits).numpy())).view(entries.dtype)
+    return ReadWeight(tiles.view(height, width), scales, TILED_AS[entries.dtype])
 
 
 @torch.no_grad()

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from planner.documents.document import PlannerError
-from runtime import load_model
-from runtime.short_weights import in_eight_bits, shortest, to_eight_bits
+from runtime import load_model, short_weights
+from runtime.short_weights import TILED_AS, WRITTEN_AS, in_eight_bits, shortest, to_eight_bits
 from tests.runtime.small_models import small_model
+from tree_kernels.host.tiles import in_tiles
 
 
 def uneven(*shape: int) -> torch.Tensor:
@@ -41,7 +42,7 @@ def test_rounded_rows_are_whole_numbers_times_a_scale():
     assert not in_eight_bits(layer)
     to_eight_bits(layer)
     assert in_eight_bits(layer)
-    entries, scales = shortest(layer.weight.detach())
+    entries, scales, _ = shortest(layer.weight.detach())
     assert entries.dtype == torch.int8
     assert torch.equal(entries * scales[:, None], layer.weight)
     assert entries.abs().amax(-1).tolist() == [127, 127, 0, 127, 127, 127, 127, 127]
@@ -49,6 +50,29 @@ def test_rounded_rows_are_whole_numbers_times_a_scale():
     again = layer.weight.clone()
     to_eight_bits(layer)
     assert torch.equal(layer.weight, again)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8], ids=str)
+@pytest.mark.parametrize("shape", [(48, 64), (8, 32), (16, 48)], ids=str)
+def test_weights_lie_in_the_order_of_tiles_where_there_are_any(dtype, shape, monkeypatch):
+    weight = torch.randint(-127, 127, shape, generator=torch.Generator().manual_seed(0)).float()
+    weight[:, 0] = {torch.bfloat16: 2.0**20, torch.float16: 1 + 2**-9, torch.int8: 127.0}[dtype]
+    as_it_was = shortest_where(monkeypatch, tiles=False, weight=weight)
+    assert (as_it_was.entries.dtype, as_it_was.written_as) == (dtype, WRITTEN_AS[dtype])
+    in_order = shortest_where(monkeypatch, tiles=True, weight=weight)
+    if shape == (48, 64) and dtype != torch.float16:
+        bits = torch.int8 if dtype == torch.int8 else torch.int16
+        assert in_order.written_as == TILED_AS[dtype]
+        entries = as_it_was.entries.view(bits).numpy()
+        assert (in_order.entries.view(bits).numpy().reshape(-1) == in_tiles(entries)).all()
+    else:
+        assert in_order.written_as == as_it_was.written_as
+        assert torch.equal(in_order.entries, as_it_was.entries)
+
+
+def shortest_where(monkeypatch: pytest.MonkeyPatch, *, tiles: bool, weight: torch.Tensor):
+    monkeypatch.setattr(short_weights, "allowed", lambda: tiles)
+    return shortest(weight)
 
 
 def test_a_model_is_rounded_when_it_is_loaded(tmp_path):

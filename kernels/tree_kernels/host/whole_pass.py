@@ -20,6 +20,7 @@ from .few_rows import IN_ANY_ORDER, LayerPart, NewRows, add_and_norm, attend, tu
 from .products import BYTES, FLOAT32, LINE, multiply, multiply_fours
 from .quick_exp import quick_exp
 from .team import Team, borrowed, own_part, run_in_team, wait_for_all
+from .tiles import BLOCK, TILED_BFLOAT16, multiply_tiles
 
 PRODUCTS = 7
 """A layer's: queries [H d, h], keys and values [K d, h], out [h, H d], gate and up [m, h], down
@@ -143,19 +144,24 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
     width, kv_width = shape.heads * shape.size, shape.kv_heads * shape.size
     qkv, gate, up = shared.qkv, shared.gate_up[0], shared.gate_up[1]
     first = np.int64(0)  # of a literal numba would compile functions again
-    features = own_part(added.shape[1], LINE, rank, team)
-    units = own_part(gate.shape[1], LINE, rank, team)
+    unit = np.int64(LINE)
+    for number in range(len(products)):
+        if products[number, 3] >= TILED_BFLOAT16:
+            unit = np.int64(BLOCK)
+    features = own_part(added.shape[1], unit, rank, team)
+    units = own_part(gate.shape[1], unit, rank, team)
     x, before, read = np.zeros_like(rows.x), rows.x, np.empty_like(rows.x)
     for layer in range(len(weights.norms) // 2):
         own = products[PRODUCTS * layer : PRODUCTS * (layer + 1)]
         add_and_norm(x, before, weights.norms[2 * layer], weights.eps, read)
         before = added
-        multiply_by(own[0], read, (qkv, first), own_part(width, LINE, rank, team))
-        places = own_part(kv_width, LINE, rank, team)
+        multiply_by(own[0], read, (qkv, first), own_part(width, unit, rank, team))
+        places = own_part(kv_width, unit, rank, team)
         multiply_by(own[1], read, (qkv, width), places)
         multiply_by(own[2], read, (qkv, width + kv_width), places)
         wait_for_all(team)
-        _attend_in_part(work, layer, own_part(len(rows.texts) * shape.kv_heads, 1, rank, team))
+        own_heads = own_part(len(rows.texts) * shape.kv_heads, np.int64(1), rank, team)
+        _attend_in_part(work, layer, own_heads)
         wait_for_all(team)
         multiply_by(own[3], mixed, (added, first), features)
         wait_for_all(team)
@@ -173,7 +179,7 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
         for feature in range(wanted.shape[1]):
             shared.hidden[row, feature] = wanted[row, feature]
     logits = shared.logits
-    multiply_by(products[-1], wanted, (logits, first), own_part(logits.shape[1], LINE, rank, team))
+    multiply_by(products[-1], wanted, (logits, first), own_part(logits.shape[1], unit, rank, team))
 
 
 @njit(cache=True, fastmath=IN_ANY_ORDER, error_model="numpy")  # a division that may raise is slow
@@ -225,9 +231,11 @@ def multiply_by(
     if written_as == FLOAT32:
         floats = _floats_at(address + 4 * start * width)
         multiply(carray(floats, (end - start, width)), x, out, before + start)
-    else:
+    elif written_as < TILED_BFLOAT16:
         entries = address + BYTES[written_as] * start * width
         multiply_fours(entries, written_as, x, out[:, before + start : before + end])
+    else:
+        multiply_tiles(product, x, out[:, before + start : before + end], start)
     if product[4] != 0:
         scales = carray(_floats_at(product[4]), product[1])
         for row in range(len(out)):

@@ -1,0 +1,151 @@
+"""Products with weights of few bits on a processor's matrix tiles, where it has them.
+
+A tile holds numbers of 8 significant bits (bfloat16), and their products are added up in 32.  Whole
+numbers of 8 bits are such numbers, too, and a float of 32 bits, which has 24, is the sum of three:
+its first eight bits, the next and the last.  Products of these are exact in 32 bits, so that
+nothing is rounded here but sums, as anywhere.  Even with three times the work, 16 rows of x are
+multiplied while the weight comes from memory.
+
+Memory gives most where it is read as it lies.  So a weight is kept in the order in which tiles are
+read (`in_tiles`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .tile_code import (
+    ALONE,
+    DEPTH,
+    HIGH,
+    LINE_BYTES,
+    LINES,
+    PARTS,
+    SIDE,
+    TILE,
+    add_rows,
+    give_back,
+    multiply_high,
+    pack,
+    pack_first,
+    set_up,
+    turn,
+    turn_alone,
+)
+
+TILED_BFLOAT16, TILED_INT8 = 4, 5
+"""How a weight is written, beside the ways of `products`: in the order of tiles."""
+BLOCK = HIGH * SIDE
+"""Rows of a weight that meet a tile of x."""
+MOST_ADDED = 1024
+"""Numbers of a row that are added up at a time: what 64 rows of x come to stays in the second
+cache."""
+
+
+def in_tiles(weight: np.ndarray) -> np.ndarray:
+    """The entries of a weight in the order in which tiles are read, in a line.
+
+    weight  [o, i], int16 (the bits of bfloat16) or int8; o a multiple of `SIDE`, i of `DEPTH`
+
+    For every `MOST_ADDED` columns, for every `BLOCK` of rows, for every `DEPTH` of these columns:
+    `HIGH` tiles.  Of fewer rows than a block, the tiles of every 16 follow each other.  In each row
+    of a tile of int8 the even entries come first.
+    """
+    whole, parts = len(weight) - len(weight) % BLOCK, []
+    for start in range(0, weight.shape[1], MOST_ADDED):
+        columns = weight[:, start : start + MOST_ADDED]
+        for rows, high in ((columns[:whole], HIGH), (columns[whole:], 1)):
+            tiles = rows.reshape(-1, high, SIDE, rows.shape[1] // DEPTH, DEPTH)
+            tiles = tiles.transpose(0, 3, 1, 2, 4)
+            if weight.dtype == np.int8:
+                tiles = tiles.reshape(*tiles.shape[:-1], SIDE, 2).swapaxes(-1, -2)
+            parts.append(tiles.reshape(-1))
+    return np.concatenate(parts)
+
+
+@njit(cache=True)
+def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped: int) -> None:
+    """out = x weight^T, of a weight in the order of `in_tiles`; where tiles are `allowed`.
+
+    product  int64 [4]: the weight's address, rows, columns and way of writing
+    x        float [n, i], rows in one piece
+    out      float [n, o], likewise: of o rows of the weight, a multiple of `SIDE`
+    skipped  rows of the weight before these, a multiple of `BLOCK`
+    """
+    weight, all_rows, widen = product[0], product[1], np.int64(product[3] == TILED_INT8)
+    (num_rows, width), height, size = x.shape, out.shape[1], 1 if widen else 2
+    for row in range(num_rows):
+        for place in range(height):
+            out[row, place] = 0
+    if num_rows == 0:
+        return
+    num_tiles, parts = (num_rows + SIDE - 1) // SIDE, 1 if num_rows <= ALONE else PARTS
+    packed = _packed_alone(x) if num_rows <= ALONE else _packed(x)
+    room = np.empty(3 * HIGH * TILE, np.int8)
+    read, sums, to = packed.ctypes.data, np.int64(room.ctypes.data), out.ctypes.data
+    case = np.int64(min(num_tiles, len(LINES)) - 1)
+    set_up((sums,))
+    for start in range(0, width, MOST_ADDED):
+        depth, first = min(MOST_ADDED, width - start) // DEPTH, 0
+        while first < height:
+            high = HIGH if height - first >= BLOCK else 1
+            own = weight + size * (all_rows * start + (skipped + first) * depth * DEPTH)
+            asked = own + high * SIDE * DEPTH * size * (1 if num_tiles == 1 else depth)
+            for tile in range(num_tiles):
+                row, x_tile = SIDE * tile, tile * (width // DEPTH) + start // DEPTH
+                numbers = depth, own, read + TILE * parts * x_tile, asked, sums
+                multiply_high((high, parts, case, widen), numbers)
+                asked += LINES[case] * high * size * LINE_BYTES // (2 * HIGH)
+                for each in range(high):
+                    rows = sums + each * TILE
+                    if num_rows <= ALONE:
+                        turn_alone((rows,))
+                    else:
+                        turn((rows,))
+                    there = to + row * out.strides[0] + 4 * (first + SIDE * each)
+                    add_rows((rows, there, out.strides[0], min(SIDE, num_rows - row)))
+            first += high * SIDE
+    give_back((sums,))
+
+
+@njit(cache=True)
+def _packed(x: np.ndarray) -> np.ndarray:
+    """Tiles of x: for every 16 rows, for every `DEPTH` numbers, one for each of the `PARTS`."""
+    num_rows, width = x.shape
+    num_tiles, step = (num_rows + SIDE - 1) // SIDE, np.int64(x.strides[0])
+    packed, last = np.empty(num_tiles * width // DEPTH * PARTS * TILE, np.int8), num_rows % SIDE
+    below = np.zeros((SIDE, DEPTH), np.float32)
+    to = np.int64(packed.ctypes.data)
+    for tile in range(num_tiles):
+        for start in range(0, width, DEPTH):
+            read, apart = np.int64(x.ctypes.data) + tile * SIDE * step + 4 * start, step
+            if num_rows - tile * SIDE < SIDE:
+                for row in range(last):
+                    for place in range(DEPTH):
+                        below[row, place] = x[num_rows - last + row, start + place]
+                read, apart = np.int64(below.ctypes.data), np.int64(4 * DEPTH)
+            pack((read, apart, to))
+            to += PARTS * TILE
+    return packed
+
+
+@njit(cache=True)
+def _packed_alone(x: np.ndarray) -> np.ndarray:
+    """Tiles of x [at most `ALONE`, i]: for every `DEPTH` numbers one, with each row's first part,
+    from `ALONE` on the second, and then the third."""
+    num_rows, width = x.shape
+    packed = np.empty(width // DEPTH * TILE, np.int8)
+    rows = np.zeros((SIDE, DEPTH), np.float32)
+    bits, to = rows.view(np.int32), np.int64(packed.ctypes.data)
+    for start in range(0, width, DEPTH):
+        for row in range(num_rows):
+            for place in range(DEPTH):
+                rest = x[row, start + place]
+                for part in range(PARTS):
+                    rows[part * ALONE + row, place] = rest
+                    bits[part * ALONE + row, place] &= -65536
+                    rest -= rows[part * ALONE + row, place]
+        pack_first((np.int64(rows.ctypes.data), np.int64(4 * DEPTH), to))
+        to += TILE
+    return packed
