@@ -36,7 +36,7 @@ from .probe import agree
 
 _log = logging.getLogger(__name__)
 
-ASKED = 1, 3, 7, 15, 31, MOST_ROWS
+ASKED = 1, 3, 7, 15, 31, 63, 127, MOST_ROWS
 """Numbers of rows of which the clock is asked which way is the faster one, before any between."""
 NUM_TIMED, ENOUGH, SEEN = 3, 0.2, 64
 """Passes timed each way to know whether it is the faster one, or as many as are made in so many
