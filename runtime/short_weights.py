@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from tree_kernels.host.products import AT_ONCE, BFLOAT16, FLOAT16, FLOAT32, INT8, LINE
-from tree_kernels.host.tile_code import DEPTH, SIDE, allowed
-from tree_kernels.host.tiles import TILED_BFLOAT16, TILED_INT8, in_tiles
+from tree_kernels.host.tile_code import DEPTH, allowed
+from tree_kernels.host.tiles import BLOCK, TILED_BFLOAT16, TILED_INT8, in_tiles
 
 MOST = 127
 """The largest of the whole numbers that stand for a row's entries; the least is -127."""
@@ -59,7 +59,7 @@ def shortest(weight: Tensor) -> ReadWeight:
 def _ordered(entries: Tensor, scales: Tensor | None = None) -> ReadWeight:
     """Entries in the order of the processor's tiles, where it has any for them."""
     height, width = entries.shape
-    if height % SIDE or width % DEPTH or entries.dtype not in TILED_AS or not allowed():
+    if height % BLOCK or width % DEPTH or entries.dtype not in TILED_AS or not allowed():
         return ReadWeight(entries, scales, WRITTEN_AS[entries.dtype])
     bits = torch.int8 if entries.dtype == torch.int8 else torch.int16
     tiles = torch.from_numpy(in_tiles(entries.view(bits).numpy())).view(entries.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from tree_kernels.host import tile_code
-from tree_kernels.host.tile_code import ALONE, DEPTH, HIGH, PARTS, SIDE, allowed
+from tree_kernels.host.tile_code import ALONE, DEPTH, PARTS, SIDE, allowed
 from tree_kernels.host.tiles import (
     BLOCK,
     MOST_ADDED,
@@ -32,27 +33,23 @@ def product_of(weight: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_tiles_lie_in_the_order_in_which_they_are_read():
-    for dtype, shape in ((np.int16, (2 * BLOCK + 3 * SIDE, MOST_ADDED + 64)), (np.int8, (80, 96))):
+    for dtype, shape in ((np.int16, (2 * BLOCK, MOST_ADDED + 64)), (np.int8, (BLOCK, 96))):
         weight = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
         expected = []
         for start in range(0, shape[1], MOST_ADDED):
             columns = range(start, min(start + MOST_ADDED, shape[1]), DEPTH)
-            first = 0
-            while first < shape[0]:
-                high = HIGH if shape[0] - first >= BLOCK else 1
-                for column in columns:
-                    for row in range(first, first + high * SIDE):
-                        entries = weight[row, column : column + DEPTH].tolist()
-                        if dtype == np.int8:
-                            entries = entries[::2] + entries[1::2]
-                        expected += entries
-                first += high * SIDE
+            for first, column in product(range(0, shape[0], BLOCK), columns):
+                for row in range(first, first + BLOCK):
+                    entries = weight[row, column : column + DEPTH].tolist()
+                    if dtype == np.int8:
+                        entries = entries[::2] + entries[1::2]
+                    expected += entries
         assert in_tiles(weight).tolist() == expected
 
 
 @on_tiles
 @pytest.mark.parametrize("num_rows", [0, 1, ALONE, ALONE + 1, 15, 16, 17, 32, 33, 48, 63, 64, 80])
-@pytest.mark.parametrize("shape", [(16, 32), (64, 64), (80, MOST_ADDED + 32), (144, 96)], ids=str)
+@pytest.mark.parametrize("shape", [(64, 32), (64, 64), (128, MOST_ADDED + 32), (192, 96)], ids=str)
 @pytest.mark.parametrize("dtype", WRITTEN_AS, ids=str)
 def test_all_shapes_and_nothing_beside(dtype, shape, num_rows):
     """Rows of x and of the outcome are pieces of longer ones, which stay as they are."""
@@ -60,8 +57,8 @@ def test_all_shapes_and_nothing_beside(dtype, shape, num_rows):
     weight = torch.randn(shape, generator=generator).mul_(30).to(dtype)
     longer = torch.randn((num_rows, shape[1] + 3), generator=generator).numpy()
     x, out = longer[:, 1:-2], np.full((num_rows, shape[0] + 2), 7, np.float32)
-    product, _kept = product_of(weight)
-    multiply_tiles(product, x, out[:, 1:-1], 0)
+    named, _kept = product_of(weight)
+    multiply_tiles(named, x, out[:, 1:-1], 0)
     exact = weight.double().numpy().T
     assert (np.abs(out[:, 1:-1] - x @ exact) <= 1e-6 * (np.abs(x) @ np.abs(exact))).all()
     assert (out[:, [0, -1]] == 7).all()
@@ -72,12 +69,12 @@ def test_all_shapes_and_nothing_beside(dtype, shape, num_rows):
 @pytest.mark.parametrize("dtype", WRITTEN_AS, ids=str)
 def test_some_rows_of_the_weight_give_the_same_as_among_all(dtype, num_rows):
     generator = torch.Generator().manual_seed(1)
-    weight = torch.randn((3 * BLOCK + SIDE, 64), generator=generator).mul_(30).to(dtype)
+    weight = torch.randn((4 * BLOCK, 64), generator=generator).mul_(30).to(dtype)
     x = torch.randn((num_rows, 64), generator=generator).numpy()
-    product, _kept = product_of(weight)
-    whole, part = (np.zeros((num_rows, rows), np.float32) for rows in (len(weight), BLOCK + SIDE))
-    multiply_tiles(product, x, whole, 0)
-    multiply_tiles(product, x, part, 2 * BLOCK)
+    named, _kept = product_of(weight)
+    whole, part = (np.zeros((num_rows, rows), np.float32) for rows in (len(weight), 2 * BLOCK))
+    multiply_tiles(named, x, whole, 0)
+    multiply_tiles(named, x, part, 2 * BLOCK)
     assert (part == whole[:, 2 * BLOCK :]).all()
 
 
@@ -92,18 +89,18 @@ def test_no_bit_of_x_is_lost(dtype, num_rows):
     x = generator.standard_normal((num_rows, 64)) * 10.0 ** generator.uniform(-20, 20, 64)
     x = x.astype(np.float32)
     x[0, :3] = 2**24 - 1, -(2**24) + 1, 0
-    product, _kept = product_of(weight.to(dtype))
+    named, _kept = product_of(weight.to(dtype))
     out = np.empty((num_rows, 64), np.float32)
-    multiply_tiles(product, x, out, 0)
+    multiply_tiles(named, x, out, 0)
     assert (out == x @ weight.numpy().T).all()
 
 
 @on_tiles
 def test_what_is_no_number_stays_none():
-    product, _kept = product_of(torch.ones((16, 32), dtype=torch.bfloat16))
-    x, out = np.ones((2, 32), np.float32), np.empty((2, 16), np.float32)
+    named, _kept = product_of(torch.ones((64, 32), dtype=torch.bfloat16))
+    x, out = np.ones((2, 32), np.float32), np.empty((2, 64), np.float32)
     x[1, 5] = np.nan
-    multiply_tiles(product, x, out, 0)
+    multiply_tiles(named, x, out, 0)
     assert (out[0] == 32).all()
     assert np.isnan(out[1]).all()
 

@@ -33,6 +33,8 @@ from runtime.short_weights import to_eight_bits
 from tests.runtime.small_models import VOCABULARY, small_model
 from tests.runtime.test_tree_passes import assert_equal, random_tree
 from tree_kernels.host.team import ALONE, team_of
+from tree_kernels.host.tile_code import allowed
+from tree_kernels.host.tiles import BLOCK, TILED_BFLOAT16
 
 OTHERS = {
     "as many keys as queries": {"num_key_value_heads": 4},
@@ -165,6 +167,20 @@ def test_models_saved_in_16_bits_do_too(dtype):
     assert_computed_by_fused(model)
     kept = FusedModel(model)._whole._kept
     assert dtype in {each.entries.dtype for each in kept}
+
+
+@pytest.mark.parametrize("eight_bits", [False, True])
+@pytest.mark.usefixtures("way")
+def test_models_whose_weights_fill_tiles_do_too(eight_bits):
+    """They are multiplied on the processor's, where it has any."""
+    model = changed("qwen3", hidden_size=128, intermediate_size=192, vocab_size=2 * BLOCK)
+    if eight_bits:
+        to_eight_bits(model)
+    else:
+        model = model.bfloat16().float()
+    assert_computed_by_fused(model)
+    tiled = {each.written_as >= TILED_BFLOAT16 for each in FusedModel(model)._whole._kept}
+    assert allowed() in tiled
 
 
 @pytest.mark.parametrize("family", FUSED_FAMILIES)

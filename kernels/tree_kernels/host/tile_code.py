@@ -120,14 +120,13 @@ def _write_given_back(builder: ir.IRBuilder, room: Any) -> None:
 
 
 def _write_products(
-    builder: ir.IRBuilder, case: tuple[int, int, int], widen: bool, numbers: Sequence[Any]
+    builder: ir.IRBuilder, parts: int, lines: int, widen: bool, numbers: Sequence[Any]
 ) -> None:
     """The code of `multiply_high` for one of its cases."""
-    (high, parts, lines), (depth, weight, x, asked, room) = case, numbers
-    size = TILE // 2 if widen else TILE
-    lines = -(-lines * high * size // (HIGH * TILE))
+    depth, weight, x, asked, room = numbers
+    size, lines = (TILE // 2, lines // 2) if widen else (TILE, lines)
     tiles = [_BYTE(number) for number in range(HIGH + 1 + PARTS)]
-    sums, own, read = tiles[:high], tiles[HIGH], tiles[HIGH + 1 :]
+    sums, own, read = tiles[:HIGH], tiles[HIGH], tiles[HIGH + 1 :]
     wide = builder.add(room, _INT(HIGH * TILE))
 
     def move(name: str, tile: Any, address: Any) -> None:
@@ -150,11 +149,11 @@ def _write_products(
         return builder.add(wide, builder.mul(odd, _INT(HIGH * TILE)))
 
     def write(number: Any) -> None:
-        along = builder.mul(number, _INT(high * size))
+        along = builder.mul(number, _INT(HIGH * size))
         own_tiles, following = builder.add(weight, along), builder.add(asked, along)
 
         def ask(each: int) -> None:
-            for line in range(each * lines // high, (each + 1) * lines // high):
+            for line in range(each * lines // HIGH, (each + 1) * lines // HIGH):
                 ask_memory(builder, builder.add(following, _INT(line * LINE_BYTES)))
 
         def widened(each: int) -> None:
@@ -184,43 +183,40 @@ def _not_below_zero(builder: ir.IRBuilder, number: Any) -> Any:
     return builder.select(builder.icmp_signed("<", number, _INT(0)), _INT(0), number)
 
 
-LINES = 64, 32, 22, 16
-"""So many are asked of memory while `HIGH` tiles of 16 bits meet one of x, where there are one to
-four of x: a half while they are of 8 bits, and a quarter while there is one."""
+LINES = 64, 32, 16
+"""So many are asked of memory while `HIGH` tiles of 16 bits meet one of x, where there are one, two
+or more of x; a half while they are of 8 bits."""
 
 
 @intrinsic
 def multiply_high(typing_context: Any, case: Any, numbers: Any) -> Any:
-    """Multiply one or `HIGH` tiles of a weight, and those beside them, with a tile of x for each.
+    """Multiply `HIGH` tiles of a weight, and those beside them, with a tile of x for each.
 
-    case     four integers: one or `HIGH`; one or `PARTS`, which x has; the place in `LINES`; 1 for
-             a weight of 8 bits, which is made one of 16 on the way, else 0
+    case     three integers: one or `PARTS`, which x has; the place in `LINES`, 0 for one part; 1
+             for a weight of 8 bits, which is made one of 16 on the way, else 0
     numbers  five integers: how many tiles are added up; the address of the weight's first; that of
              those of x; that of the first line that memory is asked for; that of room for the sums,
-             floats [one or `HIGH`, 16 rows of the weight, 16 of x], and behind them for twice
-             `HIGH` tiles
+             floats [`HIGH`, 16 rows of the weight, 16 of x], and behind them for twice `HIGH` tiles
     """
 
     def written(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        high, parts, place, widen = unpack_tuple(builder, arguments[0], 4)
+        parts, place, widen = unpack_tuple(builder, arguments[0], 3)
         places = unpack_tuple(builder, arguments[1], 5)
-        which = builder.add(builder.mul(high, _INT(4)), parts)
-        which = builder.add(builder.mul(which, _INT(len(LINES))), place)
+        which = builder.add(builder.mul(parts, _INT(len(LINES))), place)
         which = builder.add(builder.mul(which, _INT(2)), widen)
         cases = {
-            ((4 * high + parts) * len(LINES) + number) * 2 + wide: partial(
-                _write_products, builder, (high, parts, lines), wide > 0, places
+            (parts * len(LINES) + place) * 2 + wide: partial(
+                _write_products, builder, parts, LINES[place], wide > 0, places
             )
-            for high in (1, HIGH)
             for parts in (1, PARTS)
-            for number, lines in enumerate(LINES if parts > 1 else LINES[:1])
+            for place in range(len(LINES) if parts > 1 else 1)
             for wide in (0, 1)
         }
         if KNOWN:
             write_cases(builder, which, cases)
         return context.get_dummy_value()
 
-    of = types.UniTuple(types.int64, 4), types.UniTuple(types.int64, 5)
+    of = types.UniTuple(types.int64, 3), types.UniTuple(types.int64, 5)
     return types.void(*of), written
 
 

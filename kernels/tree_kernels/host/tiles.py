@@ -46,21 +46,18 @@ cache."""
 def in_tiles(weight: np.ndarray) -> np.ndarray:
     """The entries of a weight in the order in which tiles are read, in a line.
 
-    weight  [o, i], int16 (the bits of bfloat16) or int8; o a multiple of `SIDE`, i of `DEPTH`
+    weight  [o, i], int16 (the bits of bfloat16) or int8; o a multiple of `BLOCK`, i of `DEPTH`
 
     For every `MOST_ADDED` columns, for every `BLOCK` of rows, for every `DEPTH` of these columns:
-    `HIGH` tiles.  Of fewer rows than a block, the tiles of every 16 follow each other.  In each row
-    of a tile of int8 the even entries come first.
+    `HIGH` tiles.  In each row of a tile of int8 the even entries come first.
     """
-    whole, parts = len(weight) - len(weight) % BLOCK, []
+    parts = []
     for start in range(0, weight.shape[1], MOST_ADDED):
         columns = weight[:, start : start + MOST_ADDED]
-        for rows, high in ((columns[:whole], HIGH), (columns[whole:], 1)):
-            tiles = rows.reshape(-1, high, SIDE, rows.shape[1] // DEPTH, DEPTH)
-            tiles = tiles.transpose(0, 3, 1, 2, 4)
-            if weight.dtype == np.int8:
-                tiles = tiles.reshape(*tiles.shape[:-1], SIDE, 2).swapaxes(-1, -2)
-            parts.append(tiles.reshape(-1))
+        tiles = columns.reshape(-1, BLOCK, columns.shape[1] // DEPTH, DEPTH).swapaxes(1, 2)
+        if weight.dtype == np.int8:
+            tiles = tiles.reshape(*tiles.shape[:-1], SIDE, 2).swapaxes(-1, -2)
+        parts.append(tiles.reshape(-1))
     return np.concatenate(parts)
 
 
@@ -70,7 +67,7 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
 
     product  int64 [4]: the weight's address, rows, columns and way of writing
     x        float [n, i], rows in one piece
-    out      float [n, o], likewise: of o rows of the weight, a multiple of `SIDE`
+    out      float [n, o], likewise: of o rows of the weight, a multiple of `BLOCK`
     skipped  rows of the weight before these, a multiple of `BLOCK`
     """
     weight, all_rows, widen = product[0], product[1], np.int64(product[3] == TILED_INT8)
@@ -87,17 +84,16 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
     case = np.int64(min(num_tiles, len(LINES)) - 1)
     set_up((sums,))
     for start in range(0, width, MOST_ADDED):
-        depth, first = min(MOST_ADDED, width - start) // DEPTH, 0
-        while first < height:
-            high = HIGH if height - first >= BLOCK else 1
+        depth = min(MOST_ADDED, width - start) // DEPTH
+        for first in range(0, height, BLOCK):
             own = weight + size * (all_rows * start + (skipped + first) * depth * DEPTH)
-            asked = own + high * SIDE * DEPTH * size * (1 if num_tiles == 1 else depth)
+            asked = own + BLOCK * DEPTH * size * (1 if num_tiles == 1 else depth)
             for tile in range(num_tiles):
                 row, x_tile = SIDE * tile, tile * (width // DEPTH) + start // DEPTH
                 numbers = depth, own, read + TILE * parts * x_tile, asked, sums
-                multiply_high((high, parts, case, widen), numbers)
-                asked += LINES[case] * high * size * LINE_BYTES // (2 * HIGH)
-                for each in range(high):
+                multiply_high((parts, case, widen), numbers)
+                asked += LINES[case] * LINE_BYTES * size // 2
+                for each in range(HIGH):
                     rows = sums + each * TILE
                     if num_rows <= ALONE:
                         turn_alone((rows,))
@@ -105,7 +101,6 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
                         turn((rows,))
                     there = to + row * out.strides[0] + 4 * (first + SIDE * each)
                     add_rows((rows, there, out.strides[0], min(SIDE, num_rows - row)))
-            first += high * SIDE
     give_back((sums,))
 
 
