@@ -24,7 +24,7 @@ KNOWN = (
     platform.machine() == "x86_64"
     and config.CPU_NAME is None
     and config.CPU_FEATURES is None
-    and all(get_host_cpu_features().get(each) for each in ("amx-bf16", "avx512bw"))
+    and all(get_host_cpu_features().get(each) for each in ("amx-tile", "amx-bf16", "avx512bw"))
 )
 """Can code for tiles be made?  Whether it may run, `allowed` says."""
 SIDE, DEPTH = 16, 32
