@@ -16,12 +16,11 @@ from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRe
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
 from .large_pages import large_zeros
-from .short_weights import ReadWeight, shortest
+from .short_weights import TILED_AS, ReadWeight, shortest
 
-MOST_ROWS = 255
-"""The most rows of a pass in one call, where the clock says that this is faster."""
-FEW_ROWS = 63
-"""The most where it was not asked; fewer than `agree` begins with, which so sees both ways."""
+MOST_ROWS, MOST_ON_TILES = 63, 255
+"""The most rows of a pass in one call; fewer than `agree` begins with, which so sees both ways.  On
+tiles more are quicker, too, and may be chosen afterwards."""
 LINE = 64
 """Bytes that memory gives at once."""
 ITSELF = np.ones((1, 1), bool)
@@ -33,11 +32,12 @@ class WholePass:
     the `shortest` form that says as much.
 
     row_counts  numbers of rows of the passes that are made this way
+    most_rows   the largest that may be chosen
     team        the threads that make it, or as many of them as other programs leave cores: all of
                 a team wait for the one whose core another program has
     """
 
-    row_counts: Container[int] = range(1, FEW_ROWS + 1)
+    row_counts: Container[int] = range(1, MOST_ROWS + 1)
     team = ALONE
 
     def __init__(self, model: Any, eps: float) -> None:
@@ -58,6 +58,8 @@ class WholePass:
             )
         head = model.get_output_embeddings()
         self._kept = _kept([*weights, head.weight])  # the addresses stay theirs
+        on_tiles = all(each.written_as in TILED_AS.values() for each in self._kept)
+        self.most_rows = MOST_ON_TILES if on_tiles else MOST_ROWS
         self._embeddings = model.model.embed_tokens.weight.detach()
         self._head_bias = None if head.bias is None else head.bias.detach()
         self._weights = ModelWeights(
@@ -74,7 +76,7 @@ class WholePass:
         if_possible  it is, unless it has too many rows, whatever `row_counts` says
         """
         num_rows = sum([len(asked.tokens) for asked in inputs])
-        return num_rows in self.row_counts or (if_possible and num_rows <= FEW_ROWS)
+        return num_rows in self.row_counts or (if_possible and num_rows <= MOST_ROWS)
 
     def read(
         self, inputs: Sequence[PassInput], heads: LayerHeads, free_cores: float

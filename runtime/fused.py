@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 from tree_kernels.host.team import ALONE, team_of
 
 from .cache import RowCache, TreeCache
-from .compiled_pass import MOST_ROWS, WholePass
+from .compiled_pass import MOST_ON_TILES, WholePass
 from .cores import CORES
 from .fused_rows import HeadNorms, LayerHeads, joined, pass_rows
 from .language_model import PassInput, PassOutput
@@ -36,13 +36,13 @@ from .probe import agree
 
 _log = logging.getLogger(__name__)
 
-ASKED = 1, 3, 7, 15, 31, 63, 127, MOST_ROWS
+ASKED = 1, 3, 7, 15, 31, 63, 127, MOST_ON_TILES
 """Numbers of rows of which the clock is asked which way is the faster one, before any between."""
 NUM_TIMED, ENOUGH, SEEN = 3, 0.2, 64
 """Passes timed each way to know whether it is the faster one, or as many as are made in so many
 seconds; and the rows that they see before them."""
 
-ALL, NONE = range(1, MOST_ROWS + 1), range(0)
+ALL, NONE = range(1, MOST_ON_TILES + 1), range(0)
 """Numbers of rows of passes in one call: as many as there may be, and none."""
 
 Product = Callable[[Tensor], Tensor]
@@ -209,7 +209,7 @@ class FusedModel(HuggingFaceModel):
         if team != ALONE:
             whole.team = self._quicker(1, "team", (team, ALONE))
         quicker: dict[int, bool] = {}
-        for num_rows in ASKED:
+        for num_rows in ASKED[: bisect_right(ASKED, whole.most_rows)]:
             quicker[num_rows] = self._quicker_in_one_call(num_rows)
             if [*quicker.values()][-2:] == [False, False]:
                 break
@@ -220,7 +220,9 @@ class FusedModel(HuggingFaceModel):
                 low, high = (middle, high) if quicker[middle] == quicker[low] else (low, middle)
         asked = sorted(quicker)
         whole.row_counts = frozenset(
-            number for number in ALL if quicker[asked[bisect_right(asked, number) - 1]]
+            number
+            for number in range(1, whole.most_rows + 1)
+            if quicker[asked[bisect_right(asked, number) - 1]]
         )
 
     def _quicker_in_one_call(self, num_rows: int) -> bool:

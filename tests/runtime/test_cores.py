@@ -10,7 +10,7 @@ import torch
 from planner import PlannerError
 from runtime import cores, fused, passes
 from runtime.cache import TreeCache
-from runtime.compiled_pass import FEW_ROWS, WholePass
+from runtime.compiled_pass import MOST_ROWS, WholePass
 from runtime.cores import EVERY, FreeCores
 from runtime.fused import FusedModel
 from tests.runtime.small_models import small_model
@@ -120,7 +120,7 @@ def test_every_pass_is_told_of(machine, monkeypatch) -> None:
     cache = TreeCache(2, 128)
     model._whole.row_counts = {1}
     told.clear()
-    for size in (FEW_ROWS + 1, 1):
+    for size in (MOST_ROWS + 1, 1):
         tokens = torch.zeros(size, dtype=torch.int64)
         model.forward(tokens, tokens + torch.arange(size), cache)
         cache.append(size)
@@ -149,7 +149,7 @@ def test_where_threads_would_wait_passes_are_in_one_call(
     monkeypatch.setattr(
         model._whole, "read", lambda *_: calls.append(1) or (torch.empty(1, 1),) * 2
     )
-    for size in (FEW_ROWS + 1, FEW_ROWS):
+    for size in (MOST_ROWS + 1, MOST_ROWS):
         tokens = torch.zeros(size, dtype=torch.int64)
         model.forward(tokens, tokens + torch.arange(size), TreeCache(2, 128))
     assert calls == [1] * too_few

@@ -19,10 +19,11 @@ from runtime import (
     compiled_pass,
     fused_rows,
     packed,
+    short_weights,
 )
 from runtime import fused as fused_passes
 from runtime.cache import RowCache
-from runtime.compiled_pass import WholePass
+from runtime.compiled_pass import MOST_ON_TILES, MOST_ROWS, WholePass
 from runtime.cores import FreeCores
 from runtime.fused import FusedModel, fused, is_fusable
 from runtime.fused_rows import CompiledRows
@@ -285,23 +286,36 @@ def test_documents_say_that_passes_were_fused():
     assert as_language_model(small_model("gemma")).attention == "sdpa"
 
 
+@pytest.mark.parametrize(("dtype", "most"), [("bfloat16", MOST_ON_TILES), ("float32", MOST_ROWS)])
+def test_more_rows_may_be_in_one_call_where_all_products_are_on_tiles(dtype, most, monkeypatch):
+    """Else passes over more than those are always made in one way, and give the same each time."""
+    monkeypatch.setattr(short_weights, "allowed", lambda: True)
+    settings = {"hidden_size": 128, "intermediate_size": 192, "vocab_size": 128, "head_dim": 32}
+    model = changed("llama", dtype=dtype, **settings).float()
+    assert WholePass(model, 1e-6).most_rows == most
+
+
 @pytest.mark.parametrize(
     "quick",
     [range(0), range(1, 3), range(1, 40), range(1, 99), {1, *range(6, 50)}, range(2, 256)],
     ids=str,
 )
-def test_passes_are_made_in_one_call_where_that_is_faster(quick, monkeypatch):
+@pytest.mark.parametrize("most_rows", [MOST_ROWS, MOST_ON_TILES])
+def test_passes_are_made_in_one_call_where_that_is_faster(most_rows, quick, monkeypatch):
     """The clock says here of which numbers of rows it is: up to a quarter of them the model knows,
     of some three it does not."""
     model = FusedModel(small_model("llama"))
     whole = model._whole
+    assert whole.most_rows == MOST_ROWS
+    whole.most_rows = most_rows
 
     def seconds(num_rows):
         return 1.0 + (len(whole.row_counts) > 0) * (-0.5 if num_rows in quick else 1)
 
     monkeypatch.setattr(model, "_seconds", seconds)
     model.choose_ways()
-    for number in fused_passes.ALL:
+    assert max(whole.row_counts, default=0) <= most_rows
+    for number in range(1, most_rows + 1):
         near = {number, *range(round(0.8 * number), round(1.25 * number) + 1)}
         if len(near & {*quick}) in (0, len(near)):
             assert (number in whole.row_counts) == (number in quick)
