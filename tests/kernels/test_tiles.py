@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 from itertools import product
 from types import SimpleNamespace
 
@@ -11,7 +14,7 @@ import pytest
 import torch
 
 from tree_kernels.host import tile_code
-from tree_kernels.host.tile_code import ALONE, DEPTH, PARTS, SIDE, allowed
+from tree_kernels.host.tile_code import ALONE, DEPTH, SIDE, allowed
 from tree_kernels.host.tiles import (
     BLOCK,
     MOST_ADDED,
@@ -105,6 +108,31 @@ def test_what_is_no_number_stays_none():
     assert np.isnan(out[1]).all()
 
 
+ON_ITS_OWN = """
+import numpy as np
+from tree_kernels.host.tile_code import allowed
+from tree_kernels.host.tiles import TILED_INT8, in_tiles, multiply_tiles
+assert allowed()
+weight = np.arange(64 * 2048).reshape(64, 2048).astype(np.int8)
+kept = in_tiles(weight)
+named = np.array([kept.ctypes.data, 64, 2048, TILED_INT8])
+for rows in (3, 40):
+    x, out = np.ones((rows, 2048), np.float32), np.empty((rows, 64), np.float32)
+    multiply_tiles(named, x, out, 0)
+    assert (out == weight.sum(1, dtype=np.float32)).all(), rows
+"""
+
+
+@on_tiles
+def test_nothing_is_read_that_was_given_back():
+    """The system's allocator overwrites here what is given back to it."""
+    settings = os.environ | {"MALLOC_PERTURB_": "165"}
+    done = subprocess.run(
+        [sys.executable, "-c", ON_ITS_OWN], env=settings, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+
+
 def test_a_system_that_refuses_is_believed(monkeypatch):
     monkeypatch.setattr(tile_code, "KNOWN", True)
     for answer, expected in ((0, True), (-1, False)):
@@ -115,7 +143,3 @@ def test_a_system_that_refuses_is_believed(monkeypatch):
     assert not allowed.__wrapped__()
     monkeypatch.setattr(tile_code, "KNOWN", False)
     assert not allowed.__wrapped__()
-
-
-def test_parts_of_all_rows_fit_in_a_tile():
-    assert PARTS * ALONE <= SIDE

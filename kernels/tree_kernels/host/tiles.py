@@ -80,9 +80,8 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
     num_tiles, parts = (num_rows + SIDE - 1) // SIDE, 1 if num_rows <= ALONE else PARTS
     packed = _packed_alone(x) if num_rows <= ALONE else _packed(x)
     room = np.empty(3 * HIGH * TILE, np.int8)
-    read, sums, to = packed.ctypes.data, np.int64(room.ctypes.data), out.ctypes.data
     case = np.int64(min(num_tiles, len(LINES)) - 1)
-    set_up((sums,))
+    set_up((np.int64(room.ctypes.data),))
     for start in range(0, width, MOST_ADDED):
         depth = min(MOST_ADDED, width - start) // DEPTH
         for first in range(0, height, BLOCK):
@@ -90,6 +89,8 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
             asked = own + BLOCK * DEPTH * size * (1 if num_tiles == 1 else depth)
             for tile in range(num_tiles):
                 row, x_tile = SIDE * tile, tile * (width // DEPTH) + start // DEPTH
+                # Taken here: numba gives an array back once nothing names it any more.
+                read, sums = packed.ctypes.data, np.int64(room.ctypes.data)
                 numbers = depth, own, read + TILE * parts * x_tile, asked, sums
                 multiply_high((parts, case, widen), numbers)
                 asked += LINES[case] * LINE_BYTES * size // 2
@@ -99,9 +100,9 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
                         turn_alone((rows,))
                     else:
                         turn((rows,))
-                    there = to + row * out.strides[0] + 4 * (first + SIDE * each)
+                    there = out.ctypes.data + row * out.strides[0] + 4 * (first + SIDE * each)
                     add_rows((rows, there, out.strides[0], min(SIDE, num_rows - row)))
-    give_back((sums,))
+    give_back((np.int64(room.ctypes.data),))
 
 
 @njit(cache=True)
