@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from planner.documents.document import PlannerError
 from runtime.large_pages import large_zeros
 from runtime.packed import packed_product
 from tree_kernels.host.products import BFLOAT16, INT8, multiply_fours
@@ -61,27 +60,24 @@ def measured(dtype: torch.dtype, shape: tuple[int, int], num_turns: int) -> list
     plain, tiled = (large_zeros((count, *shape), dtype).copy_(each) for each in (entries, ordered))
     packed = [packed_product(entries.float(), None) for _ in range(count)]
     named = [np.array([each.data_ptr(), *shape, on_tiles]) for each in tiled]
+
+    def ways_of(x: Tensor) -> list[Callable[[int], object]]:
+        given, out = x.numpy(), np.empty((len(x), shape[0]), np.float32)
+        return [
+            lambda number: multiply_fours(plain[number].data_ptr(), on_vectors, given, out),
+            lambda number: multiply_tiles(named[number], given, out, 0),
+            lambda number: packed[number](x),
+        ]
+
     rows = []
     for num_rows in tqdm(ROW_COUNTS, desc=f"{dtype} {shape}"):
-        x = torch.randn((num_rows, shape[1]), generator=generator)
-        given, out = x.numpy(), np.empty((num_rows, shape[0]), np.float32)
-
-        def by_vectors(number: int, given=given, out=out) -> None:  # type: ignore[no-untyped-def]
-            multiply_fours(plain[number].data_ptr(), on_vectors, given, out)
-
-        def by_tiles(number: int, given=given, out=out) -> None:  # type: ignore[no-untyped-def]
-            multiply_tiles(named[number], given, out, 0)
-
-        def by_library(number: int, x: Tensor = x) -> None:
-            packed[number](x)
-
-        ways = by_vectors, by_tiles, by_library
+        ways = ways_of(torch.randn((num_rows, shape[1]), generator=generator))
         rows.append(ProductRow(str(dtype)[6:], *shape, num_rows, *timed(ways, count, num_turns)))
     return rows
 
 
 @torch.inference_mode()
-def timed(ways: Sequence[Callable[[int], None]], count: int, num_turns: int) -> list[float]:
+def timed(ways: Sequence[Callable[[int], object]], count: int, num_turns: int) -> list[float]:
     """Microseconds of each way's product, by turns over all weights."""
     turns: list[list[float]] = [[] for _ in ways]
     for _ in range(num_turns + 1):
@@ -118,7 +114,7 @@ def table(rows: Sequence[ProductRow]) -> str:
 def main() -> None:
     arguments = parser_of(__doc__ or "", {"turns": (9, "of which the median counts")}).parse_args()
     if not allowed():
-        raise PlannerError("got a processor without matrix tiles (AMX, bfloat16); use one that has")
+        raise SystemExit("got a processor without matrix tiles (AMX, bfloat16); use one that has")
     torch.set_num_threads(1)
     rows = []
     for dtype in WRITTEN_AS:
