@@ -51,8 +51,12 @@ def contests_of(arguments: argparse.Namespace) -> tuple[Sequence[str], Sequence[
 
 
 @cache
-def target_of(shape: str = "", weights: str = "float32") -> LanguageModel:
-    """The embedded target."""
+def target_of(
+    shape: str = "", weights: str = "float32", folder: Path | None = None
+) -> LanguageModel:
+    """The embedded target, or the one that `folder` holds."""
+    if folder is not None:
+        return _loaded(str(folder))
     return _loaded(f"embedded/target@{shape}" if shape else "embedded/target", weights)
 
 

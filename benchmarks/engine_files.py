@@ -4,8 +4,9 @@
 
 Folders as transformers saves them; GGUF files where llama.cpp's source is given, by its own
 converter (which needs the package sentencepiece); folders for OpenVINO where the program
-`optimum-cli` is given.  With `--weights int8` targets have 8 bits in these two; the draft, which is
-small, keeps its 32.  What is there already is kept.
+`optimum-cli` is given.  With `--weights int8` targets have 8 bits in these two, with `--weights
+bfloat16` they are rounded to 16 in all; the draft, which is small, keeps its 32.  What is there
+already is kept.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ runpy.run_path(source + "/convert_hf_to_gguf.py", run_name="__main__")
 as GPT-2's are.  Engines are asked with token ids here, so that no text depends on it."""
 
 
-def save_folder(name: str, folder: Path) -> None:
+def save_folder(name: str, folder: Path, dtype: str) -> None:
     """The embedded model called `name` as transformers saves it, its tokenizer beside it."""
-    model = load_named(name, device="cpu", dtype="float32", attention="sdpa")
+    model = load_named(name, device="cpu", dtype=dtype, attention="sdpa")
     model.module.save_pretrained(folder)
     for file in pair_paths()[0].glob("tokenizer*"):
         shutil.copy(file, folder)
@@ -50,8 +51,14 @@ def made(command: list[str], result: Path) -> None:
         raise PlannerError(f"{result}: could not be made by {' '.join(command[-6:])}: {last[:300]}")
 
 
-WORDS = {"float32": ("f32", "fp32"), "int8": ("q8_0", "int8")}
+WORDS = {"float32": ("f32", "fp32"), "bfloat16": ("bf16", "fp16"), "int8": ("q8_0", "int8")}
 """Types of weights as llama.cpp's converter and optimum-cli call them."""
+
+
+def folder_of(shape: str, weights: str) -> str:
+    """The folder of an inflated target as transformers saves it, which is rounded to 8 bits only
+    when it is read."""
+    return stem_of(shape, "float32" if weights == "int8" else weights)
 
 
 def stem_of(shape: str, weights: str) -> str:
@@ -68,15 +75,19 @@ def main() -> None:
     parser.add_argument("--optimum", help="the program optimum-cli")
     arguments = parser.parse_args()
     names = {
-        stem_of(shape, arguments.weights): (f"target{shape}", f"embedded/target@{shape}")
+        stem_of(shape, arguments.weights): (
+            folder_of(shape, arguments.weights),
+            f"embedded/target@{shape}",
+        )
         for shape in arguments.shapes
     }
     for stem, (place, name) in (names | {"draft": ("draft", "embedded/draft")}).items():
         folder = arguments.output / place
         gguf, openvino = (arguments.output / f"{stem}.{kind}" for kind in ("gguf", "ov"))
-        gguf_type, openvino_type = WORDS["float32" if stem == "draft" else arguments.weights]
+        weights = "float32" if stem == "draft" else arguments.weights
+        gguf_type, openvino_type = WORDS[weights]
         if not folder.exists():
-            save_folder(name, folder)
+            save_folder(name, folder, "bfloat16" if weights == "bfloat16" else "float32")
         if arguments.llama_source and not gguf.exists():
             source = str(arguments.llama_source.resolve())
             words = [str(folder), "--outfile", str(gguf), "--outtype", gguf_type]

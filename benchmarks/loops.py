@@ -30,7 +30,7 @@ from runtime.embedded import load_prompts
 from runtime.language_model import LanguageModel
 
 from .contests import draft_of, profiled, samplings_at, target_of
-from .engine_files import WORDS, stem_of
+from .engine_files import WORDS, folder_of, stem_of
 from .engines import program, target_words
 from .outputs import folder_beside, kept, kept_rows, markdown, parser_of, publish
 
@@ -134,7 +134,10 @@ def measured(
 ) -> list[LoopRow]:
     """A row for each loop and setting."""
     torch.set_num_threads(threads)
-    target = target_of(shape, arguments.weights)
+    rounded = arguments.files / folder_of(shape, arguments.weights)
+    target = target_of(
+        shape, arguments.weights, rounded if arguments.weights == "bfloat16" else None
+    )
     profile = folder / f"profile-{stem_of(shape, arguments.weights)}-{threads}.json"
     sampling = Sampling(temperature=temperature)
     prompts = load_prompts("evaluation", NUM_TRIED + arguments.num_prompts)

@@ -16,6 +16,7 @@ from numba import njit, types
 from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
+from .by_name import called_by_name, integers_at
 from .products import AHEAD, LANES, MOST_ROWS, add_product, ask_memory, write_cases
 
 MOST_VECTORS = 4
@@ -100,6 +101,24 @@ def _write_mixing(
             builder.store(end, at(out, there), align=4)
 
 
+@called_by_name(9)
+def _mix(address: int) -> None:
+    """`mix`, of addresses and sizes."""
+    (
+        weights, num_rows, num_values, weights_step, values, size, values_step, sums, sums_step
+    ) = integers_at(address, 9)  # fmt: skip
+    whole = size - size % LANES
+    num_blocks = (num_rows + MOST_ROWS - 1) // MOST_ROWS
+    at_once = (num_rows + num_blocks - 1) // max(num_blocks, 1)
+    for start in range(0, whole, MOST_VECTORS * LANES):
+        num_vectors = min(MOST_VECTORS, (whole - start) // LANES)
+        for row in range(0, num_rows, max(at_once, 1)):
+            read, entries = weights + 4 * weights_step * row, values + 4 * start
+            out = sums + 4 * (sums_step * row + start)
+            numbers = num_values, read, weights_step, entries, values_step, out, sums_step
+            _mix_vectors(min(at_once, num_rows - row), num_vectors, numbers)
+
+
 @njit(cache=True)
 def mix(weights: np.ndarray, values: np.ndarray, sums: np.ndarray) -> None:
     """sums = weights values.
@@ -108,21 +127,12 @@ def mix(weights: np.ndarray, values: np.ndarray, sums: np.ndarray) -> None:
     values   float [t, d], likewise
     sums     float [q, d], likewise: the outcome
     """
-    num_rows, num_values = weights.shape
-    size = values.shape[1]
-    whole = size - size % LANES
-    num_blocks = (num_rows + MOST_ROWS - 1) // MOST_ROWS
-    at_once = (num_rows + num_blocks - 1) // max(num_blocks, 1)
-    steps = weights.strides[0] // 4, values.strides[0] // 4, sums.strides[0] // 4
-    for start in range(0, whole, MOST_VECTORS * LANES):
-        num_vectors = min(MOST_VECTORS, (whole - start) // LANES)
-        for row in range(0, num_rows, max(at_once, 1)):
-            read = weights.ctypes.data + 4 * steps[0] * row
-            entries = values.ctypes.data + 4 * start
-            out = sums.ctypes.data + 4 * (steps[2] * row + start)
-            numbers = num_values, read, steps[0], entries, steps[1], out, steps[2]
-            _mix_vectors(min(at_once, num_rows - row), num_vectors, numbers)
-    _mix_rest(weights, values, sums, whole)
+    (num_rows, num_values), size = weights.shape, values.shape[1]
+    read, entries = np.int64(weights.ctypes.data), np.int64(values.ctypes.data)
+    written, step = np.int64(sums.ctypes.data), sums.strides[0] // 4
+    steps = weights.strides[0] // 4, values.strides[0] // 4
+    _mix((read, num_rows, num_values, steps[0], entries, size, steps[1], written, step))
+    _mix_rest(weights, values, sums, size - size % LANES)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

@@ -19,6 +19,8 @@ from numba import njit, types
 from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
 
+from .by_name import called_by_name, integers_at, rows_at
+
 LONG_VECTORS = bool(get_host_cpu_features().get("avx512f"))
 """Has the processor 32 vector registers of 512 bits, not 16 of 256?"""
 LANES, LINE = 16 if LONG_VECTORS else 8, 16
@@ -49,7 +51,7 @@ _WHOLE = ir.VectorType(ir.IntType(8), LANES)
 
 
 @intrinsic
-def _multiply_fours(typing_context: Any, written_as: Any, num_rows: Any, numbers: Any) -> Any:
+def _multiply_four(typing_context: Any, written_as: Any, num_rows: Any, numbers: Any) -> Any:
     """Multiply a few rows of x with four of a weight, and add the products to the outcome.
 
     written_as  the weight's way of writing
@@ -90,7 +92,7 @@ def write_cases(builder: ir.IRBuilder, which: Any, cases: Mapping[int, Callable[
 def _write_products(
     builder: ir.IRBuilder, num_rows: int, written_as: int, numbers: Sequence[Any]
 ) -> None:
-    """The code of `_multiply_fours` for so many rows."""
+    """The code of `_multiply_four` for so many rows."""
     width, weight, weight_step, x, x_step, out, out_step, asked = numbers
     size = BYTES[written_as]
 
@@ -210,64 +212,6 @@ def _write_long(typing_context: Any, written_as: Any, place: Any, to: Any) -> An
 
 
 @njit(cache=True)
-def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray, first: int) -> None:
-    """o columns of `out` from the first on = x weight^T.
-
-    weight  float [o, i], in C order
-    x       float [n, i], rows in one piece
-    out     float [n, at least first + o], likewise
-    """
-    height, width = weight.shape
-    whole = 0
-    if width % LINE == 0:
-        whole = height - height % AT_ONCE
-        address, columns = np.int64(weight.ctypes.data), out[:, first : first + whole]
-        multiply_fours(address, np.int64(FLOAT32), x, columns)
-    for row in range(len(x)):
-        _multiply_rest(weight[whole:], x[row], out[row, first + whole :])
-
-
-@njit(cache=True)
-def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray) -> None:
-    """`multiply` into all columns, where i is a multiple of `LINE` and o one of `AT_ONCE`, with the
-    weight that an address leads to."""
-    width, height = x.shape[1], out.shape[1]
-    size = BYTES[written_as]
-    if len(x) == 0:
-        return
-    for row in range(len(x)):  # assigning slices would bring code that takes long to compile
-        for place in range(height):
-            out[row, place] = 0
-    # Rows that lie a power of two apart would have the same few places in the first cache.
-    apart = np.empty((len(x), width + LINE), np.float32)
-    for row in range(len(x)):
-        for place in range(width):
-            apart[row, place] = x[row, place]
-    x_step, out_step = apart.strides[0] // 4, out.strides[0] // 4
-    num_parts = (width + MOST_ADDED - 1) // MOST_ADDED
-    longest = (width // LINE + num_parts - 1) // num_parts * LINE
-    num_blocks = (len(x) + MOST_ROWS - 1) // MOST_ROWS
-    rows_at_once = (len(x) + num_blocks - 1) // num_blocks
-    again = written_as != FLOAT32 and num_blocks > 1
-    as_floats = np.empty((AT_ONCE, longest if again else 0), np.float32)
-    ahead = max(1, AHEAD // (size * width * AT_ONCE)) * AT_ONCE * width
-    for first in range(0, height, AT_ONCE):  # a weight is read in the order in which it lies
-        for start in range(0, width, longest):
-            added = min(longest, width - start)
-            own, step, kind = weight + size * (width * first + start), width, written_as
-            asked = own + size * ahead
-            if again:
-                _write_four((own, width, written_as), as_floats, added)
-                own, step, kind = as_floats.ctypes.data, longest, FLOAT32
-                asked = own
-            for row in range(0, len(x), rows_at_once):
-                read = apart.ctypes.data + 4 * (x_step * row + start)
-                written = out.ctypes.data + 4 * (out_step * row + first)
-                numbers = added, own, step, read, x_step, written, out_step, asked
-                _multiply_fours(kind, min(rows_at_once, len(x) - row), numbers)
-
-
-@njit(cache=True)
 def _write_four(weight: tuple[int, int, int], as_floats: np.ndarray, added: int) -> None:
     """Four rows of a weight that is read more than once.
 
@@ -286,6 +230,76 @@ def _write_four(weight: tuple[int, int, int], as_floats: np.ndarray, added: int)
                 _write_long(BFLOAT16, own, there)
             else:
                 _write_long(INT8, own, there)
+
+
+@called_by_name(9)
+def _multiply_fours(address: int) -> None:
+    """`multiply_fours`, of addresses and sizes."""
+    (
+        weight, written_as, x, num_rows, width, x_step, out, out_step, height
+    ) = integers_at(address, 9)  # fmt: skip
+    rows, products = rows_at(x, num_rows, x_step), rows_at(out, num_rows, out_step)
+    size = BYTES[written_as]
+    for row in range(num_rows):  # assigning slices would bring code that takes long to compile
+        for place in range(height):
+            products[row, place] = 0
+    # Rows that lie a power of two apart would have the same few places in the first cache.
+    apart = np.empty((num_rows, width + LINE), np.float32)
+    for row in range(num_rows):
+        for place in range(width):
+            apart[row, place] = rows[row, place]
+    num_parts = (width + MOST_ADDED - 1) // MOST_ADDED
+    longest = (width // LINE + num_parts - 1) // num_parts * LINE
+    num_blocks = (num_rows + MOST_ROWS - 1) // MOST_ROWS
+    rows_at_once = (num_rows + num_blocks - 1) // num_blocks
+    again = written_as != FLOAT32 and num_blocks > 1
+    as_floats = np.empty((AT_ONCE, longest if again else 0), np.float32)
+    ahead = max(1, AHEAD // (size * width * AT_ONCE)) * AT_ONCE * width
+    for first in range(0, height, AT_ONCE):  # a weight is read in the order in which it lies
+        for start in range(0, width, longest):
+            added = min(longest, width - start)
+            own, step, kind = weight + size * (width * first + start), width, written_as
+            asked = own + size * ahead
+            if again:
+                _write_four((own, width, written_as), as_floats, added)
+                own, step, kind = as_floats.ctypes.data, longest, FLOAT32
+                asked = own
+            for row in range(0, num_rows, rows_at_once):
+                read = apart.ctypes.data + 4 * ((width + LINE) * row + start)
+                written = out + 4 * (out_step * row + first)
+                numbers = added, own, step, read, width + LINE, written, out_step, asked
+                _multiply_four(kind, min(rows_at_once, num_rows - row), numbers)
+
+
+@njit(cache=True)
+def multiply_fours(weight: int, written_as: int, x: np.ndarray, out: np.ndarray) -> None:
+    """`multiply` into all columns, where i is a multiple of `LINE` and o one of `AT_ONCE`, with the
+    weight that an address leads to."""
+    num_rows, width = x.shape
+    if num_rows > 0:
+        read, written = np.int64(x.ctypes.data), np.int64(out.ctypes.data)
+        steps, height = (x.strides[0] // 4, out.strides[0] // 4), out.shape[1]
+        _multiply_fours(
+            (weight, written_as, read, num_rows, width, steps[0], written, steps[1], height)
+        )
+
+
+@njit(cache=True)
+def multiply(weight: np.ndarray, x: np.ndarray, out: np.ndarray, first: int) -> None:
+    """o columns of `out` from the first on = x weight^T.
+
+    weight  float [o, i], in C order
+    x       float [n, i], rows in one piece
+    out     float [n, at least first + o], likewise
+    """
+    height, width = weight.shape
+    whole = 0
+    if width % LINE == 0:
+        whole = height - height % AT_ONCE
+        address, columns = np.int64(weight.ctypes.data), out[:, first : first + whole]
+        multiply_fours(address, np.int64(FLOAT32), x, columns)
+    for row in range(len(x)):
+        _multiply_rest(weight[whole:], x[row], out[row, first + whole :])
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

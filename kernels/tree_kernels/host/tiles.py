@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .by_name import called_by_name, integers_at, rows_at
 from .tile_code import (
     ALONE,
     DEPTH,
@@ -62,23 +63,64 @@ def in_tiles(weight: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped: int) -> None:
-    """out = x weight^T, of a weight in the order of `in_tiles`; where tiles are `allowed`.
+def _packed(given: tuple[int, int, int, int]) -> np.ndarray:
+    """Tiles of x: for every 16 rows, for every `DEPTH` numbers, one for each of the `PARTS`.
 
-    product  int64 [4]: the weight's address, rows, columns and way of writing
-    x        float [n, i], rows in one piece
-    out      float [n, o], likewise: of o rows of the weight, a multiple of `BLOCK`
-    skipped  rows of the weight before these, a multiple of `BLOCK`
+    given  the address of x, its rows and columns, and the entries between the starts of two rows
     """
-    weight, all_rows, widen = product[0], product[1], np.int64(product[3] == TILED_INT8)
-    (num_rows, width), height, size = x.shape, out.shape[1], 1 if widen else 2
+    address, num_rows, width, step = given
+    x, num_tiles = rows_at(address, num_rows, step), (num_rows + SIDE - 1) // SIDE
+    packed, last = np.empty(num_tiles * width // DEPTH * PARTS * TILE, np.int8), num_rows % SIDE
+    below = np.zeros((SIDE, DEPTH), np.float32)
+    to = np.int64(packed.ctypes.data)
+    for tile in range(num_tiles):
+        for start in range(0, width, DEPTH):
+            read, apart = address + 4 * (tile * SIDE * step + start), 4 * step
+            if num_rows - tile * SIDE < SIDE:
+                for row in range(last):
+                    for place in range(DEPTH):
+                        below[row, place] = x[num_rows - last + row, start + place]
+                read, apart = np.int64(below.ctypes.data), np.int64(4 * DEPTH)
+            pack((read, apart, to))
+            to += PARTS * TILE
+    return packed
+
+
+@njit(cache=True)
+def _packed_alone(given: tuple[int, int, int, int]) -> np.ndarray:
+    """Tiles of at most `ALONE` rows of x: for every `DEPTH` numbers one, with each row's first
+    part, from `ALONE` on the second, and then the third."""
+    address, num_rows, width, step = given
+    x = rows_at(address, num_rows, step)
+    packed = np.empty(width // DEPTH * TILE, np.int8)
+    rows = np.zeros((SIDE, DEPTH), np.float32)
+    bits, to = rows.view(np.int32), np.int64(packed.ctypes.data)
+    for start in range(0, width, DEPTH):
+        for row in range(num_rows):
+            for place in range(DEPTH):
+                rest = x[row, start + place]
+                for part in range(PARTS):
+                    rows[part * ALONE + row, place] = rest
+                    bits[part * ALONE + row, place] &= -65536
+                    rest -= rows[part * ALONE + row, place]
+        pack_first((np.int64(rows.ctypes.data), np.int64(4 * DEPTH), to))
+        to += TILE
+    return packed
+
+
+@called_by_name(11)
+def _multiply_tiles(address: int) -> None:
+    """`multiply_tiles`, of addresses and sizes; there is at least one row of x."""
+    (
+        weight, all_rows, widen, skipped, x, num_rows, width, x_step, out, out_step, height
+    ) = integers_at(address, 11)  # fmt: skip
+    products = rows_at(out, num_rows, out_step)
     for row in range(num_rows):
         for place in range(height):
-            out[row, place] = 0
-    if num_rows == 0:
-        return
+            products[row, place] = 0
     num_tiles, parts = (num_rows + SIDE - 1) // SIDE, 1 if num_rows <= ALONE else PARTS
-    packed = _packed_alone(x) if num_rows <= ALONE else _packed(x)
+    size, given = 1 if widen else 2, (x, num_rows, width, x_step)
+    packed = _packed_alone(given) if num_rows <= ALONE else _packed(given)
     room = np.empty(3 * HIGH * TILE, np.int8)
     case = np.int64(min(num_tiles, len(LINES)) - 1)
     set_up((np.int64(room.ctypes.data),))
@@ -100,48 +142,26 @@ def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped:
                         turn_alone((rows,))
                     else:
                         turn((rows,))
-                    there = out.ctypes.data + row * out.strides[0] + 4 * (first + SIDE * each)
-                    add_rows((rows, there, out.strides[0], min(SIDE, num_rows - row)))
+                    there = out + 4 * (row * out_step + first + SIDE * each)
+                    add_rows((rows, there, 4 * out_step, min(SIDE, num_rows - row)))
     give_back((np.int64(room.ctypes.data),))
 
 
 @njit(cache=True)
-def _packed(x: np.ndarray) -> np.ndarray:
-    """Tiles of x: for every 16 rows, for every `DEPTH` numbers, one for each of the `PARTS`."""
-    num_rows, width = x.shape
-    num_tiles, step = (num_rows + SIDE - 1) // SIDE, np.int64(x.strides[0])
-    packed, last = np.empty(num_tiles * width // DEPTH * PARTS * TILE, np.int8), num_rows % SIDE
-    below = np.zeros((SIDE, DEPTH), np.float32)
-    to = np.int64(packed.ctypes.data)
-    for tile in range(num_tiles):
-        for start in range(0, width, DEPTH):
-            read, apart = np.int64(x.ctypes.data) + tile * SIDE * step + 4 * start, step
-            if num_rows - tile * SIDE < SIDE:
-                for row in range(last):
-                    for place in range(DEPTH):
-                        below[row, place] = x[num_rows - last + row, start + place]
-                read, apart = np.int64(below.ctypes.data), np.int64(4 * DEPTH)
-            pack((read, apart, to))
-            to += PARTS * TILE
-    return packed
+def multiply_tiles(product: np.ndarray, x: np.ndarray, out: np.ndarray, skipped: int) -> None:
+    """out = x weight^T, of a weight in the order of `in_tiles`; where tiles are `allowed`.
 
-
-@njit(cache=True)
-def _packed_alone(x: np.ndarray) -> np.ndarray:
-    """Tiles of x [at most `ALONE`, i]: for every `DEPTH` numbers one, with each row's first part,
-    from `ALONE` on the second, and then the third."""
-    num_rows, width = x.shape
-    packed = np.empty(width // DEPTH * TILE, np.int8)
-    rows = np.zeros((SIDE, DEPTH), np.float32)
-    bits, to = rows.view(np.int32), np.int64(packed.ctypes.data)
-    for start in range(0, width, DEPTH):
-        for row in range(num_rows):
-            for place in range(DEPTH):
-                rest = x[row, start + place]
-                for part in range(PARTS):
-                    rows[part * ALONE + row, place] = rest
-                    bits[part * ALONE + row, place] &= -65536
-                    rest -= rows[part * ALONE + row, place]
-        pack_first((np.int64(rows.ctypes.data), np.int64(4 * DEPTH), to))
-        to += TILE
-    return packed
+    product  int64 [4]: the weight's address, rows, columns and way of writing
+    x        float [n, i], rows in one piece
+    out      float [n, o], likewise: of o rows of the weight, a multiple of `BLOCK`
+    skipped  rows of the weight before these, a multiple of `BLOCK`
+    """
+    if len(x) > 0:
+        (num_rows, width), height = x.shape, out.shape[1]
+        read, written = np.int64(x.ctypes.data), np.int64(out.ctypes.data)
+        _multiply_tiles(
+            (
+                product[0], product[1], np.int64(product[3] == TILED_INT8), skipped,
+                read, num_rows, width, x.strides[0] // 4, written, out.strides[0] // 4, height,
+            )
+        )  # fmt: skip

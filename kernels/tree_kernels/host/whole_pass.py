@@ -10,12 +10,12 @@ keys and values, m units of the MLP and V tokens.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import carray, njit, types
-from numba.extending import intrinsic
+from numba import carray, njit
 
+from .by_name import floats_at, rows_at
 from .few_rows import IN_ANY_ORDER, LayerPart, NewRows, add_and_norm, attend, turn_and_store
 from .products import BYTES, FLOAT32, LINE, multiply, multiply_fours
 from .quick_exp import quick_exp
@@ -204,7 +204,7 @@ def _attend_in_part(work: Work, layer: int, places: tuple[int, int]) -> None:
         part = LayerPart(layer, max(0, places[0] - before), min(kv_heads, places[1] - before))
         if part.start < part.end:
             store_shape = len(weights.norms) - 1, 1, kv_heads, own.room, size
-            store = carray(_floats_at(own.store), store_shape)
+            store = carray(floats_at(own.store), store_shape)
             new = NewRows(rows.positions[first:end], store, own.start)
             queries = shared.queries[first * heads * size : end * heads * size]
             queries = queries.reshape(kv_heads, heads // kv_heads, own.num_rows, size)
@@ -229,15 +229,15 @@ def multiply_by(
     (out, before), (start, end) = outcome, places
     address, width, written_as = product[0], product[2], product[3]
     if written_as == FLOAT32:
-        floats = _floats_at(address + 4 * start * width)
-        multiply(carray(floats, (end - start, width)), x, out, before + start)
+        own = rows_at(address + 4 * start * width, end - start, width)
+        multiply(own, x, out, before + start)
     elif written_as < TILED_BFLOAT16:
         entries = address + BYTES[written_as] * start * width
         multiply_fours(entries, written_as, x, out[:, before + start : before + end])
     else:
         multiply_tiles(product, x, out[:, before + start : before + end], start)
     if product[4] != 0:
-        scales = carray(_floats_at(product[4]), product[1])
+        scales = carray(floats_at(product[4]), product[1])
         for row in range(len(out)):
             for place in range(start, end):
                 out[row, before + place] *= scales[place]
@@ -258,13 +258,3 @@ def _add_bias(entries: np.ndarray, bias: np.ndarray, part: LayerPart, group: int
             for head in range(first, last):
                 for entry in range(size):
                     entries[row, head, entry] += own[head, entry]
-
-
-@intrinsic
-def _floats_at(typing_context: Any, address: Any) -> Any:
-    """The pointer to floats of 32 bits that an address is."""
-
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(types.float32)(types.int64), made

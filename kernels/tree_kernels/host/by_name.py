@@ -1,0 +1,79 @@
+"""Compiled functions that compiled callers find by name.
+
+Numba makes the code of a function again for each that calls it, and for those that call these.
+Products are long, and passes call them five levels deep: most of what was compiled were copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import add_symbol
+from numba import carray, cfunc, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_INT = ir.IntType(64)
+_KEPT: dict[str, Any] = {}
+"""What was compiled, by name: its code is there as long as it is."""
+
+
+def called_by_name(count: int) -> Callable[[Callable[[int], None]], Any]:
+    """Compile a function of integers now; compiled callers call it with these in a tuple.
+
+    count  of the integers: the function is given the address where `integers_at` finds them
+
+    It must not raise: nobody would hear of it.
+    """
+
+    def made(function: Callable[[int], None]) -> Any:
+        compiled = cfunc(types.void(types.int64), cache=True, error_model="numpy")(function)
+        name = f"{function.__module__}.{function.__qualname__}"
+        _KEPT[name] = compiled
+        add_symbol(name, compiled.address)
+
+        def typed(typing_context: Any, numbers: Any) -> tuple[Any, Any]:
+            def written(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+                kind = ir.FunctionType(ir.VoidType(), [_INT])
+                called = cgutils.get_or_insert_function(builder.module, kind, name)
+                place = cgutils.alloca_once_value(builder, given[0])
+                builder.call(called, [builder.ptrtoint(place, _INT)])
+                return context.get_dummy_value()
+
+            return types.void(types.UniTuple(types.int64, count)), written
+
+        return intrinsic(typed)
+
+    return made
+
+
+@intrinsic(prefer_literal=True)
+def integers_at(typing_context: Any, address: Any, count: Any) -> Any:
+    """The tuple of so many integers that an address leads to."""
+    numbers = types.UniTuple(types.int64, count.literal_value)
+
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+        kind = context.get_value_type(numbers)
+        return builder.load(builder.inttoptr(given[0], ir.PointerType(kind)), typ=kind)
+
+    return numbers(types.int64, count), written
+
+
+@njit(cache=True)
+def rows_at(address: int, num_rows: int, step: int) -> np.ndarray:
+    """float [num_rows, step] from an address on; of rows that are shorter than what lies between
+    their starts the first entries."""
+    return carray(floats_at(address), (num_rows, step))
+
+
+@intrinsic
+def floats_at(typing_context: Any, address: Any) -> Any:
+    """The pointer to floats of 32 bits that an address is."""
+
+    def written(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+        return builder.inttoptr(given[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.float32)(types.int64), written
