@@ -1,11 +1,11 @@
 """Run the `$ planner ...` lines and the Python of the README and of the pages of `PAGES`, in order.
 
-    python .ci/readme.py [--profile FILE]    run them all in one fresh folder
-    python .ci/readme.py --write DEMO        keep a demo's documents in notebooks/data, and put what
-                                             is printed of them, and the picture, into the pages
+    python .ci/readme.py [--demo DEMO]    run them all in one fresh folder
+    python .ci/readme.py --write DEMO     keep a demo's documents in notebooks/data, and put what is
+                                          printed of them, and the picture, into the pages
 
---profile names a profile that was just measured by the README's own `planner profile` command,
-which is then not run again.  Exits non-zero at the first thing that fails.
+--demo names the folder of documents that a demo has just made by the README's own `planner profile`,
+`solve` and `decode`, which are then not run again.  Exits non-zero at the first thing that fails.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ def commands(block: str) -> list[str]:
     return re.findall(r"^\$ ((?:.*\\\n)*.*)$", block, re.MULTILINE)
 
 
-def run_pages(profile: Path | None) -> None:
-    """Run everything; `profile` stands for the first `planner profile`."""
+def run_pages(demo: Path | None) -> None:
+    """Run everything; documents in `demo` stand for the first of the commands that make them."""
+    made = {"profile": "profile.json", "solve": "plan.json", "decode": "report.json"}
+    if demo is None:
+        made.clear()
     with tempfile.TemporaryDirectory() as folder:
         for page in PAGES:
             found = blocks(page, "console", "python")
@@ -67,18 +70,17 @@ def run_pages(profile: Path | None) -> None:
                     lines = [] if goes_on else [[sys.executable, "-c", program]]
                 for arguments in lines:
                     print("$", shlex.join(arguments)[:200], flush=True)
-                    if profile is not None and arguments[:2] == ["planner", "profile"]:
-                        take(profile, Path(folder))
-                        profile = None
+                    if demo and arguments[0] == "planner" and arguments[1] in made:
+                        take(demo / made.pop(arguments[1]), Path(folder))
                     else:
                         subprocess.run(arguments, cwd=folder, env=ENVIRONMENT, check=True)
 
 
-def take(profile: Path, folder: Path) -> None:
-    """Copy a profile and the arrays beside it to profile.json in `folder`."""
-    print(f"  (taken from {profile}, which this command wrote)", flush=True)
-    for path in profile.parent.iterdir():
-        if path.is_file() and path.suffix in (".json", ".safetensors"):
+def take(document: Path, folder: Path) -> None:
+    """Copy a document, and arrays beside it of the same name, to `folder`."""
+    print(f"  (taken from {document}, which this command wrote)", flush=True)
+    for path in document.parent.glob(f"{document.stem}.*"):
+        if path.suffix in (".json", ".safetensors"):
             shutil.copy(path, folder)
 
 
@@ -125,7 +127,7 @@ def write(demo: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--profile", type=Path)
+    parser.add_argument("--demo", type=Path)
     parser.add_argument("--write", type=Path, metavar="DEMO")
     arguments = parser.parse_args()
-    write(arguments.write) if arguments.write else run_pages(arguments.profile)
+    write(arguments.write) if arguments.write else run_pages(arguments.demo)
