@@ -4,8 +4,9 @@
     python .ci/readme.py --write DEMO     keep a demo's documents in notebooks/data, and put what is
                                           printed of them, and the picture, into the pages
 
---demo names the folder of documents that a demo has just made by the README's own `planner profile`,
-`solve` and `decode`, which are then not run again.  Exits non-zero at the first thing that fails.
+--demo names the folder of documents that a demo has just made by the README's own `planner
+profile`, `solve` and `decode`, which are then not run again.  Exits non-zero at the first thing
+that fails.
 """
 
 from __future__ import annotations

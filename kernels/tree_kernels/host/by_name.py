@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 _INT = ir.IntType(64)
 _KEPT: dict[str, Any] = {}
-"""What was compiled, by name: its code is there as long as it is."""
+"""The compiled functions by name; their code is there as long as they are."""
 
 
 def called_by_name(count: int) -> Callable[[Callable[[int], None]], Any]:

@@ -19,6 +19,7 @@ from numba import njit
 from .mixing import mix
 from .products import multiply
 from .quick_exp import quick_exp
+from .scoring import score
 
 IN_ANY_ORDER = {"reassoc", "contract"}
 SIGN, REST = np.int32(31), np.int32(0x7FFFFFFF)
@@ -116,7 +117,9 @@ def attend(
     weights = np.empty((group * num_rows, num_seen), np.float32)
     sums = np.empty((group * num_rows, size), np.float32)
     for head in range(part.start, part.end):
-        multiply(keys[head, :num_seen], queries[head].reshape(-1, size), weights, np.int64(0))
+        own, asked = keys[head, :num_seen], queries[head].reshape(-1, size)
+        scored = score(asked, own, weights)
+        multiply(own[scored:], asked, weights, scored)
         for row in range(len(weights)):
             _weigh(weights[row], visible[row % num_rows], np.float32(1 / math.sqrt(size)))
         mix(weights, values[head, :num_seen], sums)

@@ -102,7 +102,7 @@ def _write_mixing(
 
 
 @called_by_name(9)
-def _mix(address: int) -> None:
+def mix_rows(address: int) -> None:
     """`mix`, of addresses and sizes."""
     (
         weights, num_rows, num_values, weights_step, values, size, values_step, sums, sums_step
@@ -131,7 +131,7 @@ def mix(weights: np.ndarray, values: np.ndarray, sums: np.ndarray) -> None:
     read, entries = np.int64(weights.ctypes.data), np.int64(values.ctypes.data)
     written, step = np.int64(sums.ctypes.data), sums.strides[0] // 4
     steps = weights.strides[0] // 4, values.strides[0] // 4
-    _mix((read, num_rows, num_values, steps[0], entries, size, steps[1], written, step))
+    mix_rows((read, num_rows, num_values, steps[0], entries, size, steps[1], written, step))
     _mix_rest(weights, values, sums, size - size % LANES)
 
 

@@ -19,6 +19,7 @@ from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
 
 from .products import ask_memory, write_cases
+from .scoring import turned
 
 KNOWN = (
     platform.machine() == "x86_64"
@@ -220,22 +221,6 @@ def multiply_high(typing_context: Any, case: Any, numbers: Any) -> Any:
     return types.void(*of), written
 
 
-def _transposed(builder: ir.IRBuilder, rows: Sequence[Any]) -> list[Any]:
-    """16 vectors of 16: in turn, blocks of 1, 2, 4 and 8 change places across the diagonal."""
-    rows = list(rows)
-    for size in (1, 2, 4, 8):
-        upper = [place if not place & size else SIDE + place - size for place in range(SIDE)]
-        lower = [place + size if not place & size else SIDE + place for place in range(SIDE)]
-        masks = [ir.Constant(_INTEGERS, [_INT32(each) for each in ways]) for ways in (upper, lower)]
-        for first in range(SIDE):
-            if not first & size:
-                pair = rows[first], rows[first + size]
-                rows[first], rows[first + size] = (
-                    builder.shuffle_vector(*pair, mask) for mask in masks
-                )
-    return rows
-
-
 def _high_halves(builder: ir.IRBuilder, pair: Sequence[Any]) -> Any:
     """The first 16 bits of each of 32 floats, as 16 integers of 32 bits."""
     halves = [builder.bitcast(each, _SHORTS) for each in pair]
@@ -255,7 +240,7 @@ def _write_packing(parts: int, builder: ir.IRBuilder, x: Any, step: Any, to: Any
     ]
     for part in range(parts):
         pairs = [_high_halves(builder, row) for row in rest]
-        for column, each in enumerate(_transposed(builder, pairs)):
+        for column, each in enumerate(turned(builder, pairs)):
             builder.store(each, _at(builder, to, part * TILE + 2 * DEPTH * column), align=4)
         for row in rest:
             for place, each in enumerate(row):
@@ -267,7 +252,7 @@ def _write_turning(parts: int, builder: ir.IRBuilder, room: Any) -> None:
     """Transpose a tile of sums where it lies, whose columns are rows of x; of one that has their
     `parts` beside each other, add these up."""
     places = [_at(builder, room, 4 * SIDE * row) for row in range(SIDE)]
-    rows = _transposed(builder, [builder.load(each, align=4, typ=_VECTOR) for each in places])
+    rows = turned(builder, [builder.load(each, align=4, typ=_VECTOR) for each in places])
     if parts > 1:
         rows = [
             builder.fadd(builder.fadd(rows[row + 2 * ALONE], rows[row + ALONE]), rows[row])

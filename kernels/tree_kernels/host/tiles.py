@@ -75,12 +75,12 @@ def _packed(given: tuple[int, int, int, int]) -> np.ndarray:
     to = np.int64(packed.ctypes.data)
     for tile in range(num_tiles):
         for start in range(0, width, DEPTH):
-            read, apart = address + 4 * (tile * SIDE * step + start), 4 * step
+            read, apart = np.int64(address + 4 * (tile * SIDE * step + start)), 4 * step
             if num_rows - tile * SIDE < SIDE:
                 for row in range(last):
                     for place in range(DEPTH):
                         below[row, place] = x[num_rows - last + row, start + place]
-                read, apart = np.int64(below.ctypes.data), np.int64(4 * DEPTH)
+                read, apart = np.int64(below.ctypes.data), 4 * DEPTH
             pack((read, apart, to))
             to += PARTS * TILE
     return packed
