@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,13 +20,18 @@ ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "notebooks"
 SECONDS = 120
 """A cell that takes longer fails."""
+AT_ONCE = 2
+"""Notebooks that are executed at a time, each by a process of its own."""
 
 
 def on_files(files: Files, config: Any) -> Files:
     """The files of the documentation, with a page for each notebook and its pictures; called by
     mkdocs."""
-    for path in sorted(FOLDER.glob("*.ipynb")):
-        page, pictures = as_page(executed(path), path.stem)
+    paths = sorted(FOLDER.glob("*.ipynb"))
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        notebooks = list(threads.map(executed, paths))
+    for path, notebook in zip(paths, notebooks, strict=True):
+        page, pictures = as_page(notebook, path.stem)
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
         for name, content in pictures.items():
             files.append(File.generated(config, f"notebooks/{name}", content=content))
