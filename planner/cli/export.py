@@ -41,6 +41,8 @@ def command(
     """
     if costs is not None and profile is None:
         raise click.UsageError("--costs are for the acceptance in a --profile; name both")
+    if draft == "":
+        raise click.UsageError("--draft: got no name, expected that of the draft model")
 
     from ..documents.document import write_atomically
     from ..plans.plan import Plan

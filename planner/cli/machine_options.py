@@ -26,7 +26,7 @@ MACHINE_OPTIONS = (
         "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
         help="Of both models (default: bfloat16; on CPU float32).",
     ),
-    setting("--threads", type=click.IntRange(1), help="Cores of --gpu CPU (default: 1)."),
+    setting("--threads", type=click.IntRange(1, 1024), help="Cores of --gpu CPU (default: 1)."),
 )  # fmt: skip
 
 

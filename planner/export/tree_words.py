@@ -78,7 +78,7 @@ def _tree(text: str) -> Tree:
         found = re.fullmatch(pattern, text)
         if found:
             return tree(*(int(number[:9]) for number in found.groups()))
-    if re.fullmatch(r"[1-9]\d*([\s,]+[1-9]\d*)*", text):
+    if re.fullmatch(r"[1-9]\d*((\s*,\s*|\s+)[1-9]\d*)*", text):
         return by_level([int(number[:9]) for number in re.findall(r"\d+", text)])
     if not text.startswith(("[", "(")):
         raise PlannerError(f"got no tree and no file that is there, expected {EXPECTED}")

@@ -61,6 +61,7 @@ def test_a_plan_means_its_tree(tmp_path):
         ("abc", "expected a file, or a shape: 5x8"),
         ("", "expected a file, or a shape: 5x8"),
         ("0x3", "expected a file, or a shape: 5x8"),
+        ("2,,1", "expected a file, or a shape: 5x8"),
         ("[]", "got []"),
         ("[1, true]", "got [1, True]"),
         ("[0, 1]", "got 0 children a node"),
