@@ -6,16 +6,19 @@ import sys
 MODULE = """
 from numba import njit
 
-from tree_kernels.host.by_name import called_by_name, floats_at, integers_at, rows_at
+from tree_kernels.host.by_name import DONE, called_by_name, integers_at, rows_at
 
 
 @called_by_name(4)
 def _fill(address):
     out, step, first, apart = integers_at(address, 4)
+    if first < 0:
+        raise ValueError("too few")
     rows = rows_at(out, 2, step)
     for row in range(2):
         for place in range(3):
             rows[row, place] = first + apart * (3 * row + place)
+    return DONE
 
 
 @njit(cache=True)
@@ -30,25 +33,30 @@ def fill_twice(out):
 """
 PROGRAM = """
 import numpy as np
-from filling import fill_twice
+from filling import fill, fill_twice
 
 out = np.zeros((2, 5), np.float32)
 fill_twice(out[:, 1:4])
 assert out.tolist() == [[0, 7, 17, 27, 0], [0, 37, 47, 57, 0]], out
 print(sum(fill_twice.stats.cache_hits.values()))
+try:
+    fill(out, -1)
+except MemoryError as error:
+    print(error)
 """
 
 
-def test_it_is_called_with_its_integers_from_code_that_was_kept_too(tmp_path):
+def test_it_is_called_with_its_integers_and_heard_from_code_that_was_kept_too(tmp_path):
     (tmp_path / "filling.py").write_text(MODULE)
-    hits = [
+    told = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
             cwd=tmp_path,
             capture_output=True,
             text=True,
             check=True,
-        ).stdout.strip()
+        ).stdout.split("\n")
         for _ in range(2)
     ]
-    assert hits == ["0", "1"]
+    assert [each[0] for each in told] == ["0", "1"]
+    assert [each[1] for each in told] == 2 * ["filling._fill failed"]

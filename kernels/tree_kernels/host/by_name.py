@@ -12,35 +12,45 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import add_symbol
-from numba import carray, cfunc, njit, types
+from numba import carray, cfunc, config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+DONE = 1
+"""The answer of a function that did not fail."""
 
 _INT = ir.IntType(64)
 _KEPT: dict[str, Any] = {}
 """The compiled functions by name; their code is there as long as they are."""
 
 
-def called_by_name(count: int) -> Callable[[Callable[[int], None]], Any]:
+def called_by_name(count: int) -> Callable[[Callable[[int], int]], Any]:
     """Compile a function of integers now; compiled callers call it with these in a tuple.
 
     count  of the integers: the function is given the address where `integers_at` finds them
 
-    It must not raise: nobody would hear of it.
+    It returns `DONE`.  Where it raises, numba says so on stderr and gives back 0; a caller then
+    raises MemoryError, for what these functions lack is room.
     """
 
-    def made(function: Callable[[int], None]) -> Any:
-        compiled = cfunc(types.void(types.int64), cache=True, error_model="numpy")(function)
+    def made(function: Callable[[int], int]) -> Any:
+        if config.DISABLE_JIT:  # nor would anything that calls it be compiled
+            return function
+        kind = types.int64(types.int64)
+        compiled = cfunc(kind, cache=True, error_model="numpy")(function)
         name = f"{function.__module__}.{function.__qualname__}"
         _KEPT[name] = compiled
         add_symbol(name, compiled.address)
 
         def typed(typing_context: Any, numbers: Any) -> tuple[Any, Any]:
             def written(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
-                kind = ir.FunctionType(ir.VoidType(), [_INT])
+                kind = ir.FunctionType(_INT, [_INT])
                 called = cgutils.get_or_insert_function(builder.module, kind, name)
                 place = cgutils.alloca_once_value(builder, given[0])
-                builder.call(called, [builder.ptrtoint(place, _INT)])
+                done = builder.call(called, [builder.ptrtoint(place, _INT)])
+                failed = builder.icmp_signed("!=", done, _INT(DONE))
+                with builder.if_then(failed, likely=False):
+                    context.call_conv.return_user_exc(builder, MemoryError, (f"{name} failed",))
                 return context.get_dummy_value()
 
             return types.void(types.UniTuple(types.int64, count)), written

@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
-from .by_name import called_by_name, integers_at
+from .by_name import DONE, called_by_name, integers_at
 from .products import AHEAD, LANES, MOST_ROWS, add_product, ask_memory, write_cases
 
 MOST_VECTORS = 4
@@ -102,7 +102,7 @@ def _write_mixing(
 
 
 @called_by_name(9)
-def mix_rows(address: int) -> None:
+def mix_rows(address: int) -> int:
     """`mix`, of addresses and sizes."""
     (
         weights, num_rows, num_values, weights_step, values, size, values_step, sums, sums_step
@@ -117,6 +117,7 @@ def mix_rows(address: int) -> None:
             out = sums + 4 * (sums_step * row + start)
             numbers = num_values, read, weights_step, entries, values_step, out, sums_step
             _mix_vectors(min(at_once, num_rows - row), num_vectors, numbers)
+    return DONE
 
 
 @njit(cache=True)

@@ -19,7 +19,7 @@ from numba import njit, types
 from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
 
-from .by_name import called_by_name, integers_at, rows_at
+from .by_name import DONE, called_by_name, integers_at, rows_at
 
 LONG_VECTORS = bool(get_host_cpu_features().get("avx512f"))
 """Has the processor 32 vector registers of 512 bits, not 16 of 256?"""
@@ -233,7 +233,7 @@ def _write_four(weight: tuple[int, int, int], as_floats: np.ndarray, added: int)
 
 
 @called_by_name(9)
-def _multiply_fours(address: int) -> None:
+def _multiply_fours(address: int) -> int:
     """`multiply_fours`, of addresses and sizes."""
     (
         weight, written_as, x, num_rows, width, x_step, out, out_step, height
@@ -269,6 +269,7 @@ def _multiply_fours(address: int) -> None:
                 written = out + 4 * (out_step * row + first)
                 numbers = added, own, step, read, width + LINE, written, out_step, asked
                 _multiply_four(kind, min(rows_at_once, num_rows - row), numbers)
+    return DONE
 
 
 @njit(cache=True)

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core.cgutils import unpack_tuple
 from numba.extending import intrinsic
 
-from .by_name import called_by_name, integers_at
+from .by_name import DONE, called_by_name, integers_at
 from .mixing import MOST_VECTORS, mix_rows
 from .products import AHEAD, LANES, ask_memory
 
@@ -78,7 +78,7 @@ def _turn_keys(typing_context: Any, numbers: Any) -> Any:
 
 
 @called_by_name(9)
-def _score(address: int) -> None:
+def _score(address: int) -> int:
     """`score`, of addresses and sizes; so many keys as are a multiple of `LANES`."""
     (
         queries, num_rows, size, queries_step, keys, num_keys, keys_step, scores, scores_step
@@ -93,6 +93,7 @@ def _score(address: int) -> None:
                 _turn_keys((first + 4 * entry, place, keys_step, BLOCK))
         out = scores + 4 * start
         mix_rows((queries, num_rows, size, queries_step, to, width, BLOCK, out, scores_step))
+    return DONE
 
 
 @njit(cache=True)

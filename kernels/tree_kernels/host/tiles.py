@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .by_name import called_by_name, integers_at, rows_at
+from .by_name import DONE, called_by_name, integers_at, rows_at
 from .tile_code import (
     ALONE,
     DEPTH,
@@ -109,7 +109,7 @@ def _packed_alone(given: tuple[int, int, int, int]) -> np.ndarray:
 
 
 @called_by_name(11)
-def _multiply_tiles(address: int) -> None:
+def _multiply_tiles(address: int) -> int:
     """`multiply_tiles`, of addresses and sizes; there is at least one row of x."""
     (
         weight, all_rows, widen, skipped, x, num_rows, width, x_step, out, out_step, height
@@ -145,6 +145,7 @@ def _multiply_tiles(address: int) -> None:
                     there = out + 4 * (row * out_step + first + SIDE * each)
                     add_rows((rows, there, 4 * out_step, min(SIDE, num_rows - row)))
     give_back((np.int64(room.ctypes.data),))
+    return DONE
 
 
 @njit(cache=True)
