@@ -51,7 +51,18 @@ class Number(click.FloatRange):
 
 SEED = click.IntRange(0, 2**63 - 1)
 """Seeds that torch's generators take."""
-FILE = click.Path(path_type=Path)
+
+
+class File(click.Path):
+    """A file's name; none at all, as of a variable that is not set, would mean this folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("got an empty name, expected a file's", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = File(path_type=Path)
 
 
 def _noted(context: click.Context, option: click.Parameter, value: Any) -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import PlannerError
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1 << 53)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 MOST_MS = 1e12
 """Thirty years: a longer time is a mistake, and what follows from it may be no number."""

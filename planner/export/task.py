@@ -163,7 +163,7 @@ class Task:
         if not choice.plan.speculates:
             raise PlannerError(
                 f"plan: nothing that {self.engine} can do is predicted to be faster than not to "
-                "speculate; leave its speculative decoding off"
+                "speculate, or surely enough; leave its speculative decoding off"
             )
         return choice
 

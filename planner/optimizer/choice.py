@@ -20,6 +20,7 @@ from ..documents.engine import EngineFacts
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
+from ..documents.version import WRITTEN_BY
 from ..estimates.evidence import Evidence, recorded
 from ..estimates.step_costs import StepCosts, step_costs
 from ..plans.plan import MadeFrom, Plan
@@ -109,6 +110,7 @@ def answer(
     judged = [ranking] if best.speculates else rankings
     gaps = [None if best.grows else each.gap(best.tree) for each in judged]
     return Plan(
+        written_by=WRITTEN_BY,
         drafting=best.drafting,
         verifier=best.verifier,
         sampling=question.sampling or profile.sampling_at(None),

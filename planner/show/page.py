@@ -42,6 +42,7 @@ def page(given: Sequence[Given]) -> str:
                 "report or a check; planner show prints others"
             )
     story = Story(given)
+    _check_together(story)
     chapters = []
     for kind, chapter in CHAPTERS.items():
         shown = story.plans if kind is Plan else story.given
@@ -57,6 +58,18 @@ def page(given: Sequence[Given]) -> str:
         + "\n".join(chapters)
         + f"\n{_footer(given)}</main></body></html>\n"
     )
+
+
+def _check_together(story: Story) -> None:
+    """Raises PlannerError for a plan with other models, or of another machine, than all profiles
+    beside it."""
+    profiles = [each.path for each in story.given if isinstance(each.document, Profile)]
+    for path, plan in ((each.path, each.document) for each in story.plans):
+        if profiles and isinstance(plan, Plan) and plan.made_from and not story.profile_of(plan):
+            raise PlannerError(
+                f"{path}: made from another profile than {profiles[0]}, of other models or another "
+                "machine; give the one that it was made from, or leave the profile out"
+            )
 
 
 def headline(story: Story) -> str:

@@ -14,7 +14,7 @@ from planner.cli import main
 from planner.export import ENGINES, export
 from planner.show.page import SAFE
 
-from .test_light import DATA
+from .test_light import DATA, PAYS
 from .test_view import DOCUMENTS, check_of, estimate
 
 VOID = {"meta", "link", "br", "path", "use"}
@@ -204,3 +204,18 @@ def test_wrong_files_are_one_line(tmp_path):
     assert result.exit_code == 1
     assert result.stderr.startswith("planner: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_plan_and_another_models_profile_are_no_page():
+    files = [str(PAYS / "profile.json"), str(DATA / "plan.json")]
+    result = CliRunner().invoke(main, ["report", *files])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "made from another profile than" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_no_name_is_no_file():
+    for words in (["show", ""], ["solve", str(PAYS / "profile.json"), "-o", ""]):
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 2
+        assert result.stderr.endswith("got an empty name, expected a file's\n")

@@ -301,3 +301,12 @@ def test_wrong_values_in_an_optimum_name_their_field(change, words, tmp_path):
     optimal = optimal_content()
     change(optimal)
     assert words in fault(write(tmp_path / "p.json", profile_content() | {"optimal": [optimal]}))
+
+
+def test_a_count_has_an_end(tmp_path):
+    """What follows from a larger number would be no float any more."""
+    content = profile_content()
+    content["costs"][0]["verify"]["repeats"] = 10**30
+    line = fault(write(tmp_path / "profile.json", content))
+    assert "costs.0.verify.repeats: got 10" in line
+    assert line.isprintable()

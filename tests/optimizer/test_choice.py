@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from planner import Plan, PlannerError, Tree
+from planner.documents.version import WRITTEN_BY
 from planner.estimates.evidence import recorded
 from planner.estimates.law import AcceptanceLaw
 from planner.estimates.step_costs import step_costs
@@ -261,6 +262,7 @@ def test_plan_says_what_it_was_made_from():
     best = rank_candidates(profile, Question(max_nodes=16))
     assert plan.predicted.optimality_gap is not None
     assert plan.predicted.model_copy(update={"optimality_gap": None}) == best[0].predicted
+    assert plan.written_by == WRITTEN_BY
     assert plan.made_from.num_candidates == len(best)
     assert plan.made_from.profile_sha256 == profile.fingerprint()
     assert plan.sampling == profile.acceptance[0].sampling
