@@ -61,14 +61,18 @@ def page(given: Sequence[Given]) -> str:
 
 
 def _check_together(story: Story) -> None:
-    """Raises PlannerError for a plan with other models, or of another machine, than all profiles
-    beside it."""
-    profiles = [each.path for each in story.given if isinstance(each.document, Profile)]
+    """Raises PlannerError for a plan of other models than all profiles beside it.  The machine may
+    be another one, where a plan was made with the times of another."""
+    profiles = {
+        each.path: each.document for each in story.given if isinstance(each.document, Profile)
+    }
+    models = [(each.target, each.draft) for each in profiles.values()]
     for path, plan in ((each.path, each.document) for each in story.plans):
-        if profiles and isinstance(plan, Plan) and plan.made_from and not story.profile_of(plan):
+        origin = plan.made_from if isinstance(plan, Plan) else None
+        if models and origin is not None and (origin.target, origin.draft) not in models:
             raise PlannerError(
-                f"{path}: made from another profile than {profiles[0]}, of other models or another "
-                "machine; give the one that it was made from, or leave the profile out"
+                f"{path}: got a plan of {origin.target.name} and {origin.draft.name}, expected one "
+                f"of the models in {next(iter(profiles))}; give the profile that it was made from"
             )
 
 

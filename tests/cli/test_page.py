@@ -210,8 +210,16 @@ def test_a_plan_and_another_models_profile_are_no_page():
     files = [str(PAYS / "profile.json"), str(DATA / "plan.json")]
     result = CliRunner().invoke(main, ["report", *files])
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "made from another profile than" in result.stderr
+    assert "got a plan of embedded/target and embedded/draft, expected one of" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_plan_with_the_times_of_another_machine_has_a_page_with_its_own_profile(tmp_path):
+    profile, plan = DOCUMENTS["profile"], DOCUMENTS["plan"]
+    machine = plan.made_from.machine.model_copy(update={"cpu": "another"})
+    made_from = plan.made_from.model_copy(update={"machine": machine, "profile_sha256": "0" * 64})
+    text = page_of(tmp_path, profile=profile, plan=plan.model_copy(update={"made_from": made_from}))
+    assert "another" in Page(text).text
 
 
 def test_no_name_is_no_file():

@@ -1,7 +1,7 @@
 """Compiled functions that compiled callers find by name.
 
 Numba makes the code of a function again for each that calls it, and for those that call these.
-Products are long, and passes call them five levels deep: most of what was compiled were copies.
+Products are long, and passes call them several levels deep: much of what was compiled were copies.
 """
 
 from __future__ import annotations

@@ -159,6 +159,25 @@ def ask_memory(builder: ir.IRBuilder, address: Any) -> None:
     builder.call(ask, [builder.inttoptr(address, _POINTER), _INT32(0), _INT32(2), _INT32(1)])
 
 
+def turned(builder: ir.IRBuilder, rows: Sequence[Any]) -> list[Any]:
+    """A square of vectors, its rows made its columns: in turn, blocks of 1, 2, 4 … change places
+    across the diagonal."""
+    rows, side, size = list(rows), len(rows), 1
+    kind = ir.VectorType(_INT32, side)
+    while size < side:
+        upper = [place if not place & size else side + place - size for place in range(side)]
+        lower = [place + size if not place & size else side + place for place in range(side)]
+        masks = [ir.Constant(kind, [_INT32(each) for each in ways]) for ways in (upper, lower)]
+        for first in range(side):
+            if not first & size:
+                pair = rows[first], rows[first + size]
+                rows[first], rows[first + size] = (
+                    builder.shuffle_vector(*pair, mask) for mask in masks
+                )
+        size *= 2
+    return rows
+
+
 def _sums_of(builder: ir.IRBuilder, vectors: Sequence[Any]) -> Any:
     """The sum of each of four vectors, as a vector of four.
 

@@ -8,7 +8,6 @@ and more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,34 +18,15 @@ from numba.extending import intrinsic
 
 from .by_name import DONE, called_by_name, integers_at
 from .mixing import MOST_VECTORS, mix_rows
-from .products import AHEAD, LANES, ask_memory
+from .products import AHEAD, LANES, ask_memory, turned
 
 BLOCK = MOST_VECTORS * LANES
 """Keys that are turned at a time."""
 ENOUGH = 8
 """Queries for which it pays."""
 
-_INT, _INT32, _POINTER = ir.IntType(64), ir.IntType(32), ir.PointerType()
+_INT, _POINTER = ir.IntType(64), ir.PointerType()
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
-
-
-def turned(builder: ir.IRBuilder, rows: Sequence[Any]) -> list[Any]:
-    """A square of vectors, its rows made its columns: in turn, blocks of 1, 2, 4 … change places
-    across the diagonal."""
-    rows, side, size = list(rows), len(rows), 1
-    kind = ir.VectorType(_INT32, side)
-    while size < side:
-        upper = [place if not place & size else side + place - size for place in range(side)]
-        lower = [place + size if not place & size else side + place for place in range(side)]
-        masks = [ir.Constant(kind, [_INT32(each) for each in ways]) for ways in (upper, lower)]
-        for first in range(side):
-            if not first & size:
-                pair = rows[first], rows[first + size]
-                rows[first], rows[first + size] = (
-                    builder.shuffle_vector(*pair, mask) for mask in masks
-                )
-        size *= 2
-    return rows
 
 
 @intrinsic

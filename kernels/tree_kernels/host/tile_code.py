@@ -18,8 +18,7 @@ from numba import config, types
 from numba.core.cgutils import get_or_insert_function, unpack_tuple
 from numba.extending import intrinsic
 
-from .products import ask_memory, write_cases
-from .scoring import turned
+from .products import ask_memory, turned, write_cases
 
 KNOWN = (
     platform.machine() == "x86_64"
