@@ -42,7 +42,8 @@ def planner(*words: str) -> str:
 
 def use() -> None:
     """Profile, plan, show, decode, export."""
-    sweeps.WARM_UP_MS, sweeps.COLD_MS = 0.0, 0.01  # nothing is asked of the times
+    # Nothing is asked of the times.
+    sweeps.WARM_UP_MS, sweeps.COLD_MS, sweeps.NUM_COLD = 0.0, 0.01, 1
     pair, rng = small_pair(), np.random.default_rng(0)
     settings = Settings(
         samplings=(Sampling(temperature=1.0),), contexts=(4,), max_nodes=8, num_tokens=TOKENS,

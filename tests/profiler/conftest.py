@@ -13,4 +13,5 @@ def hurried() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sweeps, "WARM_UP_MS", 0.0)
         patched.setattr(sweeps, "COLD_MS", 0.01)
+        patched.setattr(sweeps, "NUM_COLD", 1)
         yield

@@ -15,6 +15,7 @@ from profiler.times.pace import at_one_pace, curve, paces
 from profiler.times.sweeps import (
     COLD_MS,
     IN_A_ROW,
+    MOST_COLD_MS,
     NUM_SMALL,
     SMALL_SIZES,
     CostSweeps,
@@ -112,8 +113,14 @@ def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
             assert size - (not first) <= taken[place - 1].num_nodes <= size
 
 
-@pytest.mark.parametrize(("ms", "untimed"), [(0.3, 14), (1.5, 3), (COLD_MS, 1), (100.0, 1)])
-def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, untimed):
+@pytest.mark.parametrize(
+    ("ms", "num_cold", "untimed"),
+    [
+        (0.3, 1, 14), (1.5, 1, 3), (COLD_MS, 1, 1), (100.0, 1, 1),
+        (0.3, 12, 14), (1.5, 12, 12), (30.0, 12, 4), (MOST_COLD_MS, 12, 1),
+    ],
+)  # fmt: skip
+def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, num_cold, untimed):
     clock, taken = [0.0], []
 
     class Clocked:
@@ -124,7 +131,7 @@ def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, untimed):
 
     monkeypatch.setattr(sweeps_module, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(sweeps_module, "COLD_MS", COLD_MS)
-    steps = _in_a_row(Clocked(), ["first", "second", "third"])
+    steps = _in_a_row(Clocked(), ["first", "second", "third"], num_cold)
     assert taken == ["first"] * (untimed + 1) + ["second", "third"]
     assert steps == [untimed + 1, untimed + 2, untimed + 3]
 
