@@ -53,7 +53,8 @@ COLD_MS = 4.0
 """Steps that are not timed take so long before those in a row, one at least."""
 NUM_COLD, MOST_COLD_MS = 16, 100.0
 """Steps that are not timed before those of which the target's passes are: so many, or as many as
-take so long; more of longer ones change nothing, as such weights lie in no cache."""
+take so long.  Weights that take longer to read come from memory anyway: at 100 M parameters plain
+steps behind long passes took 3 % longer than sixteen steps on."""
 
 Roots = dict[str, list[float]]
 """First draft passes of a sweep's steps in ms, by the name of their curve."""
