@@ -183,14 +183,14 @@ def main() -> None:
         __doc__,
         {
             "repeats": (12, "of every time in a profile"),
-            "num-prompts": (64, "that two plans are compared on"),
-            "num-tokens": (64, "behind each"),
+            "num-prompts": (128, "that two plans are compared on"),
+            "num-tokens": (64, "behind each, as in the profile"),
         },
     )
     add_contests(parser)
     arguments = parser.parse_args()
     pairs, shapes = contests_of(arguments)
-    profiling = Profiling(arguments.repeats, num_tokens=128)
+    profiling = Profiling(arguments.repeats, arguments.num_tokens, num_prompts=128)
     count = arguments.num_prompts, arguments.num_tokens
     rows: list[RegretRow] = []
     with folder_beside(arguments.output, keep=True) as folder, one_thread():

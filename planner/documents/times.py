@@ -92,7 +92,9 @@ class Costs(Part):
     )
     draft: Curve = Field(description="each later draft pass, with sampling, by the level's width")
     overhead: dict[str, Curve] = Field(
-        min_length=1, description="by verifier: acceptance walk, cache keeping, by num_nodes"
+        min_length=1,
+        description="by verifier: acceptance walk, cache keeping, and what its sampling takes more "
+        "in draft passes than the first one's, by num_nodes",
     )
     growing: GrowingTimes | None = Field(
         default=None, description="where trees grow, a policy deciding after every draft pass"

@@ -68,7 +68,8 @@ class StepCosts:
     draft_root: Time
     draft: TimeTable
     overhead: TimeTable
-    """The verifier's own walk; the other times do not depend on it."""
+    """The verifier's own walk, and what its sampling takes more in draft passes than that of the
+    verifier they were timed with; the other times do not depend on it."""
     autoregressive: Time
     shared_error: float = 0.0
     """Relative, of steps with a draft: by how much one sitting differs from the next, and one start

@@ -32,8 +32,11 @@ NEVER = float(np.nextafter(1, 0))
 EVERY_SIZE = 64
 """No tree size up to here is left out: matrix kernels work in tiles, so that 12 nodes can be
 cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
-FEW_SIZES = (2, 16)
-"""And the largest: the tree sizes at which the walks of all verifiers but one are timed."""
+FORK = Tree([-1, 0, 0])
+"""The tree of three nodes that is timed: the least in which a verifier chooses between children."""
+FEW_SIZES = (2, 3, 16)
+"""And the largest: the tree sizes at which the walks of all verifiers but one are timed.  With a
+second child some take half as long again as with one, with more of them little more."""
 TIMED_VERIFIERS = ("rrsw", *(name for name in VERIFIERS if name != "rrsw"))
 """The verifier that everything is timed with, then the others, of which only the walks are timed,
 at a few sizes."""
@@ -82,14 +85,15 @@ class CostGrid:
         return max(bush(self.widths[-1], self.num_candidates).depth, chained, *walked)
 
     def tree(self, num_nodes: int, verifier: str) -> Tree:
-        """The tree of `num_nodes` nodes that the verifier's walk is timed on.
+        """The tree of `num_nodes` nodes that the verifier's walk is timed on: typical, or `FORK`.
 
         A verifier of chains is timed on a tree for any number of children: a chain of that many
         nodes would be out of proportion.
         """
         most = VERIFIERS[verifier].max_children
         limit = self.num_candidates if most is None or most == 1 else most
-        return typical_tree(num_nodes, min(self.num_candidates, limit))
+        most = min(self.num_candidates, limit)
+        return FORK if num_nodes == FORK.num_nodes and most > 1 else typical_tree(num_nodes, most)
 
 
 @dataclass(frozen=True)
