@@ -30,7 +30,7 @@ TEMPERATURES = (0.0, 0.6, 1.0)
 CONTEXT = 128
 OFTEN = {"": 3}
 """Timings of a shape in every turn, if not one: short steps are the noisy ones."""
-SWEEPS = {"": 8, "25M": 2}
+SWEEPS = {"": 4, "25M": 2}
 """Sweeps of a shape's costs in every turn, if not one: where a plan gains a few percent, times have
 to be known to less."""
 
@@ -145,26 +145,41 @@ def profiles_of(
         for shape, place in places.items():
             target = target_of(shape)
             machine = describe_machine(target.device)
-            of_shape = {"costs": [costs[shape]], "target": target.info, "machine": machine}
+            of_shape = {"costs": costs[shape], "target": target.info, "machine": machine}
             facts.model_copy(update=of_shape).save(place)
     return places
 
 
-def _costs(pair: str, shapes: Sequence[str], repeats: int, heads: Heads) -> dict[str, Costs]:
-    """The costs of every shape, swept in turns."""
+def _costs(pair: str, shapes: Sequence[str], repeats: int, heads: Heads) -> dict[str, list[Costs]]:
+    """The costs of every shape, swept in turns: of steps that draw tokens and of greedy ones, as in
+    anyone's profile."""
+    drawn, greedy = Sampling(temperature=1.0), Sampling(temperature=0.0)
+    names = {(shape, kind): f"{shape}/{kind}" for shape in shapes for kind in (drawn, greedy)}
     sweeps = {
-        shape: CostSweeps(
+        name: CostSweeps(
             Pair(target_of(shape), draft_of(pair)), timed_text(),
-            CostGrid.up_to(64, target_of(shape).vocab_size), Sampling(temperature=1.0), seed=0,
-            heads={each.file.sha256: each.head.scores for each in heads.values()},
+            CostGrid.up_to(64, target_of(shape).vocab_size), kind, seed=0,
+            heads={
+                each.file.sha256: each.head.scores
+                for sampling, each in heads.items()
+                if sampling.is_greedy == kind.is_greedy
+            },
         )
-        for shape in shapes
+        for (shape, kind), name in names.items()
     }  # fmt: skip
-    often = {shape: SWEEPS.get(shape, 1) for shape in shapes}
+    often = {name: SWEEPS.get(shape, 1) for (shape, _), name in names.items()}
     rounds = CostRounds(sweeps, Journal(None, {}).piece, often)
     with tqdm(total=repeats * len(sweeps), desc="costs") as progress:
         rounds.take(range(repeats), progress.update)
-    return rounds.costs()
+    found = rounds.costs()
+    of_greedy = {"sampling": greedy}
+    return {
+        shape: [
+            found[names[shape, drawn]],
+            found[names[shape, greedy]].model_copy(update=of_greedy),
+        ]
+        for shape in shapes
+    }
 
 
 def timed_text() -> list[int]:

@@ -21,9 +21,7 @@ from .engine_options import EngineWishes, engine_options
 @click.option("--max-new-tokens", type=click.IntRange(2), default=128, show_default=True)
 @click.option("--no-neighbours", is_flag=True, help="Only the plan's setting and none.")
 @click.option("--seed", type=options.SEED, default=0, show_default=True)
-@click.option(
-    "--png", type=options.FILE, callback=options.writable, help="Draw it into this file too."
-)
+@options.picture_option("Draw it into this file too.")
 @options.threads_option
 @options.output_option("check")
 def command(

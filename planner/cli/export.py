@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,13 +72,15 @@ def command(
 
 
 def _profile_beside(plan: Plan, path: Path) -> Path | None:
-    """The path of the profile that the plan was made from, if it is in the plan's folder."""
+    """The path of the profile that the plan was made from, if it is in the plan's folder, or in
+    that of the file that a link leads to."""
     from ..documents.document import PlannerError, read_json
     from ..documents.profile import Profile
 
     if plan.made_from is None:
         return None
-    for file in sorted(path.parent.glob("*.json")):
+    folders = [path.parent, *([path.resolve().parent] if path.is_symlink() else [])]
+    for file in chain(*(sorted(folder.glob("*.json")) for folder in folders)):
         try:
             content = read_json(file)
             found = content.get("format") == "profile" and Profile.parse(content, str(file))

@@ -233,6 +233,18 @@ def output_option(what: str):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
+def picture_option(what: str):  # type: ignore[no-untyped-def]
+    """`--png FILE`."""
+    return click.option("--png", type=FILE, callback=_picture, help=what)
+
+
+def _picture(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """`writable`, for a file that holds a PNG whatever it is called."""
+    if path is not None and path.suffix.lower() not in ("", ".png"):
+        raise click.BadParameter(f"got {path}, expected a name ending in .png")
+    return writable(context, option, path)
+
+
 def deliver(document: AnyDocument, output: Path | None) -> None:
     """Write `document` to `output`, or print it."""
     if output is None:

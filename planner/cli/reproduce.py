@@ -15,10 +15,7 @@ from . import options
     "--num-pairs", type=click.IntRange(100), default=10_000, show_default=True,
     help="Random pairs of distributions, of each kind; as many as SpecHub's authors at least.",
 )  # fmt: skip
-@click.option(
-    "--png", type=options.FILE, callback=options.writable,
-    help="Draw the papers' figures into this file, too.",
-)  # fmt: skip
+@options.picture_option("Draw the papers' figures into this file, too.")
 @click.option("--json", "as_data", is_flag=True, help="Print the rows, with all numbers, as JSON.")
 def command(profile: Path | None, num_pairs: int, png: Path | None, as_data: bool) -> None:
     """Compute what can be of the tables, figures and theorems of Sequoia, SpecHub, DySpec and

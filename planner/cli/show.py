@@ -15,13 +15,10 @@ if TYPE_CHECKING:
 
 @options.command(epilog=options.example("planner show plan.json --all"))
 @click.argument("document", type=options.FILE)
-@click.option(
-    "--png", type=options.FILE, callback=options.writable,
-    help="Draw it into this file instead.",
-)  # fmt: skip
+@options.picture_option("Draw it into this file instead.")
 @click.option("--all", "every", is_flag=True, help="Print all that there is to say.")
-@click.option("--json", "form", flag_value="json", help="Print what is shown as JSON.")
-@click.option("--csv", "form", flag_value="csv", help="Print its first table as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print what is shown as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print its first table as CSV.")
 @click.option("--temperature", type=float, help="Of a profile, show only this one.")
 @click.option("--plans", is_flag=True, help="Of a profile, plan with every solver too.")
 @click.option("--batch-size", type=int, help="Plan at this one; default: the first profiled.")
@@ -30,7 +27,8 @@ def command(
     document: Path,
     png: Path | None,
     every: bool,
-    form: str | None,
+    as_json: bool,
+    as_csv: bool,
     temperature: float | None,
     plans: bool,
     batch_size: int | None,
@@ -51,9 +49,12 @@ def command(
     if not printed_profile and any(value is not None for value in conditions):
         raise click.UsageError(
             "--temperature, --plans, --batch-size and --context say what of a profile to print"
+            + ("" if isinstance(content, Profile) else f"; {document} is none")
         )
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms; name one")
     if png is not None:
-        if every or form:
+        if every or as_json or as_csv:
             raise click.UsageError("--all, --json and --csv say how to print; --png draws")
         from ..show.figures import FIGURES, save_png
 
@@ -82,6 +83,7 @@ def command(
         from ..show.view import view
 
         parts = view(content, document, every=every)
+    form = "json" if as_json else "csv" if as_csv else None
     click.echo(FORMS[form](parts))
 
 

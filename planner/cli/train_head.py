@@ -56,10 +56,7 @@ from . import options
 )  # fmt: skip
 @options.threads_option
 @options.setting("--seed", type=options.SEED, metavar="INTEGER", default=0, show_default=True)
-@click.option(
-    "--png", type=options.FILE, callback=options.writable,
-    help="Draw loss, calibration and stopping into this file too.",
-)  # fmt: skip
+@options.picture_option("Draw loss, calibration and stopping into this file too.")
 @click.option(
     "-o", "--output", type=options.FILE, callback=options.writable, required=True,
     help="Where to write the head (safetensors).",

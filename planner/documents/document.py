@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from hashlib import sha256
 from pathlib import Path
@@ -103,7 +104,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """
     text = read_text(path, "a JSON document")
     try:
-        content = json.loads(text, object_pairs_hook=_unique_keys)
+        content = json.loads(text, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         raise PlannerError(
             f"{path}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
@@ -111,10 +112,11 @@ def read_json(path: str | Path) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise PlannerError(f"{path}: is nested too deeply; expected a JSON document") from None
-    except ValueError as error:
+    except (PlannerError, ValueError) as error:
         raise PlannerError(f"{path}: {error}") from None
     if not isinstance(content, dict):
-        raise PlannerError(f"{path}: got a JSON {type(content).__name__}, expected an object")
+        found = _shorten(" ".join(text.split()), 60)
+        raise PlannerError(f"{path}: got {found}, expected an object in braces")
     return content
 
 
@@ -197,7 +199,7 @@ def _named(path: str | Path) -> str:
 def unheld(error: ValidationError) -> str:
     """A line on a result that no document can hold: it is too large, too small, or no number."""
     fault = error.errors(include_url=False)[0]
-    name = ".".join([error.title, *map(str, fault["loc"])])
+    name = ".".join(map(str, fault["loc"])) or error.title
     return (
         f"{name}: came out as {_shorten(fault['input'])}, which no document can hold; a number "
         "that was given is far too large or too small"
@@ -220,7 +222,8 @@ def _first_fault(error: ValidationError, content: Any) -> str:
         return f"{field}: unknown key; remove it, or read it with the version that wrote it{more}"
     if fault["type"] == "json_invalid":  # what `json` reads and pydantic does not
         return f"{field}: got text that is no Unicode, or nested too deeply; expected neither"
-    expected = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    expected = re.sub(r"\A(Value error, |\w+ should (be|have) )", "", fault["msg"])
+    expected = expected.replace(" after validation", "")
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):
         return f"{field}: expected {expected}{more}"  # which says what was got itself
     return f"{field}: got {_shorten(fault['input'])}, expected {expected}{more}"
@@ -273,11 +276,13 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, as a hook of `json.loads`.  Raises PlannerError for a key that comes twice,
+    of which JSON says nothing and Python keeps the last."""
     content: dict[str, Any] = {}
     for key, value in pairs:
         if key in content:
-            raise ValueError(f"the key {key!r} stands twice; expected once")
+            raise PlannerError(f"the key {key!r} stands twice; expected once")
         content[key] = value
     return content
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..documents.document import PlannerError
+from ..documents.document import PlannerError, unique_keys
 from ..documents.tree import Tree
 from ..policies import TreeDrafting
 
@@ -68,10 +68,10 @@ def ranges(schedule: Schedule) -> list[tuple[int, int, int]]:
     return found
 
 
-def is_file(words: str) -> bool:
-    """Do these words name a file that is there?"""
+def is_there(words: str) -> bool:
+    """Do these words name a file, or a folder, that is there?"""
     try:
-        return Path(words).is_file()
+        return words != "" and Path(words).exists()
     except (OSError, ValueError):  # no name of a file: too long, a zero byte
         return False
 
@@ -84,7 +84,9 @@ def unassigned(text: str) -> str:
 def literal(text: str, where: str) -> Any:
     """JSON, or Python's notation of the same.  Raises PlannerError naming `where`."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except PlannerError as error:
+        raise PlannerError(f"{where}: {error}") from None
     except json.JSONDecodeError as error:
         fault = f"{error.msg} at line {error.lineno}, column {error.colno}"
     except (RecursionError, ValueError):

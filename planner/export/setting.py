@@ -11,7 +11,7 @@ from typing import Any
 from ..documents.document import PlannerError, read_text
 from ..documents.sampling import Sampling
 from ..policies import Drafting
-from .notations import is_file, literal, unassigned
+from .notations import is_there, literal, unassigned
 
 MOST_TOKENS = 1000
 """Drafted by one step; a larger number is taken for a mistake."""
@@ -144,7 +144,7 @@ def setting(engine: str, words: str, sampling: Sampling, batch_size: int = 1) ->
     Raises PlannerError for what is neither a file nor a setting.
     """
     where, text = f"setting of {engine}", words
-    if is_file(words):
+    if is_there(words):
         where, text = words, read_text(words, "a setting")
     elif not re.search(r"[\s{\[=]|^-", words.strip()):
         raise PlannerError(

@@ -10,7 +10,7 @@ from ..documents.document import PlannerError, read_json, read_text
 from ..documents.tree import Tree
 from ..optimizer.solvers.uniform import uniform_tree
 from ..plans.plan import Plan
-from .notations import is_file, literal, tree_of, unassigned
+from .notations import is_there, literal, tree_of, unassigned
 
 MOST_NODES = 4096
 """The largest tree by its name: what is larger is a slip of the pen."""
@@ -54,7 +54,7 @@ def tree_of_words(words: str) -> Tree:
     Raises PlannerError for what means none.
     """
     text, where = words, f"tree {words[:40]!r}"
-    if is_file(words):
+    if is_there(words):
         text, where = read_text(words, EXPECTED), words
         if text.lstrip().startswith("{"):
             return _planned(Plan.parse(read_json(words), words), where)
@@ -105,4 +105,4 @@ def _listed(content: Any) -> Tree:
 
 def _check_size(num_nodes: int) -> None:
     if num_nodes > MOST_NODES:
-        raise PlannerError(f"got {num_nodes} nodes, expected at most {MOST_NODES}")
+        raise PlannerError(f"got {num_nodes} nodes or more, expected at most {MOST_NODES}")

@@ -52,6 +52,10 @@ def test_the_profile_is_found_beside_the_plan(made):
     assert result.exit_code == 0
     assert json.loads(result.stdout)["num_speculative_tokens"] >= 1
     assert "planned from" in result.stderr
+    (made / "elsewhere").mkdir()
+    link = made / "elsewhere" / "plan.json"
+    link.symlink_to(made / "plan.json")
+    assert f"planned from {made / 'facts.json'}" in planner(link, "--to", "vllm").stderr
     assert "facts.json" in result.stderr
     assert "of its speed is lost" in result.stderr  # rrsw's tree against chains
     given = planner(made / "plan.json", "--to", "vllm", "--profile", made / "facts.json")

@@ -33,11 +33,12 @@ def misused(*arguments: object) -> str:
 
 
 def test_a_file_that_is_read_is_not_written_over(profile, tmp_path):
-    link = tmp_path / "link.json"
+    link = tmp_path / "link.png"
     link.symlink_to(profile)
     for output in (profile, link):
         assert "is read, and cannot be written over" in misused("solve", profile, "-o", output)
-        assert "cannot be written over" in misused("show", profile, "--png", output)
+    assert "cannot be written over" in misused("show", profile, "--png", link)
+    assert "a name ending in .png" in misused("show", profile, "--png", profile)
     assert isinstance(load(profile), Profile)
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("def ")

@@ -220,3 +220,5 @@ def test_what_excludes_each_other_is_wrong_usage(tmp_path):
     for option in ("--all", "--json", "--csv"):
         words = ["show", str(tmp_path / "plan.json"), "--png", str(tmp_path / "a.png"), option]
         assert CliRunner().invoke(main, words).exit_code == 2
+    words = ["show", str(tmp_path / "plan.json"), "--json", "--csv"]
+    assert "name one" in CliRunner().invoke(main, words).stderr

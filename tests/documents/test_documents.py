@@ -127,7 +127,8 @@ def test_files_that_are_no_documents(tmp_path):
     assert "cannot be read" in fault(tmp_path)
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     assert "cannot be read" in fault(tmp_path / "binary.json")
-    assert "expected an object" in fault(write(tmp_path / "list.json", [1]))
+    for content, got in ([1, 2], "'[1, 2]'"), (None, "'null'"):
+        assert f"got {got}, expected an object" in fault(write(tmp_path / "list.json", content))
     (tmp_path / "deep.json").write_text('{"format": ' + "[" * 200_000)
     assert "nested too deeply" in fault(tmp_path / "deep.json")
     for odd in ("zero\0byte.json", "x" * 5000):

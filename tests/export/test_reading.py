@@ -182,6 +182,8 @@ def test_a_tree_that_vllm_would_draft_otherwise_is_noted():
         ("vllm", '{"num_speculative_tokens": 4, ', "not valid JSON"),
         ("vllm", "no-such-file.json", "no such file"),
         ("vllm", "", "no such file"),
+        ("vllm", ".", ".: cannot be read: Is a directory"),
+        ("vllm", '{"num_speculative_tokens": 4, "num_speculative_tokens": 5}', "stands twice"),
         ("vllm", "one two", "expected JSON, YAML or flags"),
         ("vllm", "a: b: c", "neither JSON nor YAML"),
         ("vllm", "--x 'y", "cannot be read as flags"),

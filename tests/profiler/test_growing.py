@@ -9,14 +9,16 @@ import torch
 from planner.documents.sampling import Sampling
 from planner.policies.slot_policy import SlotPolicy
 from planner.policies.stopping import Stopping
+from planner.verifiers import VERIFIERS
 from profiler import Pair
 from profiler.times.cost_grid import CostGrid, chain_sizes, powers_of_two
 from profiler.times.sweeps import CostSweeps
 from runtime import TableModel, session
 
 V = 6
-DRAFTING, TREES, CHAINS = 1.0, 100.0, 200.0
-"""Seconds that the clock below is put forward by a draft pass, and by asking a rule once."""
+DRAFTING, TREES, CHAINS, SAMPLING = 1.0, 100.0, 200.0, 300.0
+"""Seconds that the clock below is put forward by a draft pass, by asking a rule once, and by
+sampling once."""
 
 
 class ShownTable(TableModel):
@@ -75,6 +77,17 @@ def test_deciding_is_overhead_of_what_grows_and_of_nothing_else(clock, num_nodes
     assert len(trees) == len(powers_of_two(num_nodes))
     assert (trees >= 2).all()
     np.testing.assert_allclose(trees, trees.round())
+
+
+def test_a_verifiers_own_sampling_counts_with_its_walk(clock):
+    clock(type(VERIFIERS["topk"]), "sample", SAMPLING)
+    grid = CostGrid.up_to(16, V, ("rrsw", "topk", "spechub"))
+    pair = Pair(table(0), table(1))
+    times = CostSweeps(pair, [0, 1, 2, 3], grid, Sampling(temperature=1), seed=0).sweep()
+    passes = [grid.tree(size, "topk").depth for size in grid.few_nodes]
+    assert passes[:2] == [1, 1] and passes[2] > 1
+    np.testing.assert_allclose(times.pop("overhead/topk"), 1e3 * SAMPLING * np.array(passes))
+    assert not any(np.nansum(each) for each in times.values())
 
 
 def test_sizes():
