@@ -17,6 +17,9 @@ from runtime.session import Score, Session, StepRecord
 
 from .cost_grid import CostGrid
 
+WANDER = 16
+"""Tokens by which a text that is timed may be shorter or longer than the context that its times are
+of; a quarter of that, at most."""
 LEAST_NODES = 2
 """The largest tree of each request, where most of them decode together: with less nothing is
 drafted."""
@@ -25,16 +28,20 @@ drafted."""
 class Rows:
     """Texts alike, one for each request, that take their steps together.
 
-    models      target and draft; without a draft the first decodes alone
-    text        token ids that stand in every cache
-    batch_size  texts: with one its steps are an ordinary session's
+    models  target and draft; without a draft the first decodes alone
+    text    token ids: as many as stand in every cache, on average
+    grid    its batch size is the number of texts: with one its steps are an ordinary session's
+
+    The texts go on, from somewhat less than `text` to somewhat more, and then start again.  A step
+    that always came to the same end would always keep the same rows of its caches, and its draft
+    would always have one token to read that it had not drafted.
     """
 
     def __init__(
         self,
         models: tuple[LanguageModel, LanguageModel | None],
         text: Sequence[int],
-        batch_size: int,
+        grid: CostGrid,
         *,
         verifier: Verifier,
         sampling: Sampling,
@@ -42,11 +49,13 @@ class Rows:
     ) -> None:
         self._sessions = [
             Session(*models, verifier=verifier, sampling=sampling, rng=rng)
-            for _ in range(batch_size)
+            for _ in range(grid.batch_size)
         ]
-        self._num_tokens = len(text)
+        room = self._sessions[0].max_positions - len(text) - grid.depth
+        wander = max(0, min(WANDER, len(text) // 4, room))
+        self._start, self._end = len(text) - wander, len(text) + wander
         for session in self._sessions:
-            session.prefill(list(text))
+            session.prefill(list(text[: self._start]))
 
     def use(self, verifier: Verifier, score: Score | None = None) -> None:
         """Sample and verify with `verifier`, by a head's word where there is one."""
@@ -55,7 +64,7 @@ class Rows:
             session.use(verifier)
 
     def step(self, policy: Callable[[], Policy]) -> StepRecord:
-        """One round of all texts, which are then what they were before.
+        """One round of all texts.
 
         policy  makes the policy of one text
 
@@ -65,7 +74,8 @@ class Rows:
         first, *others = self._sessions
         record = self._shared(policy) if others else first.step(policy())
         for session in self._sessions:
-            session.rewind(self._num_tokens)
+            if len(session.tokens) > self._end:
+                session.rewind(self._start)
         return record
 
     def _shared(self, policy: Callable[[], Policy]) -> StepRecord:

@@ -1,7 +1,7 @@
 """Costs of verification, drafting and bookkeeping: real steps of the runtime, timed.
 
-Every time comes from the runtime's own steps, of one text or of several together, at a fixed
-context length, so that the curve describes what will run.  One sweep runs every tree, small ones a
+Every time comes from the runtime's own steps, of one text or of several together, around a context
+length, so that the curve describes what will run.  One sweep runs every tree, small ones a
 few times, in an order of its own; sweeps are repeated in rounds, so that a slow spell of the
 machine meets all trees alike, and brought to one pace.
 
@@ -65,7 +65,7 @@ Task = Callable[[Piece, Roots], None]
 class CostSweeps:
     """Sweeps over one grid at one context length.
 
-    text   token ids that stand in the caches: their number is the context
+    text   token ids that the texts of `Rows` begin with: their number is the context
     heads  by SHA-256 of their files, by whose word chains are timed too
     """
 
@@ -80,10 +80,11 @@ class CostSweeps:
         heads: Mapping[str, Score] | None = None,
     ) -> None:
         self.context, self._grid = len(text), grid
-        self._first, *self._others = grid.verifiers
+        self._first, *others = grid.verifiers
+        self._others = [] if sampling.is_greedy else others  # all of which amount to one
         verifier, rng = VERIFIERS[self._first], seeded_source(seed, pair.target.device)
         self._pair, self._draft = (
-            Rows(models, text, grid.batch_size, verifier=verifier, sampling=sampling, rng=rng)
+            Rows(models, text, grid, verifier=verifier, sampling=sampling, rng=rng)
             for models in ((pair.target, pair.draft), (pair.draft, None))
         )
         self._order = np.random.default_rng(seed)
@@ -124,6 +125,13 @@ class CostSweeps:
             rows = np.concatenate([sweep[name].reshape(-1, len(counts)) for sweep in steady])
             return curve(counts, rows, len(sweeps) if name in self._repeated else len(rows))
 
+        def overhead(verifier: str) -> Curve:
+            first = of(f"overhead/{self._first}")
+            if verifier not in self._others:
+                return first
+            more = np.stack([sweep[f"more overhead/{verifier}"] for sweep in steady])
+            return _raised(first, self._grid.few_nodes, more)
+
         def growing(name: str) -> GrowingTimes:
             draft_root, draft, overhead = (of(f"{name}/{each}") for each in PARTS)
             return GrowingTimes(draft_root=draft_root, draft=draft, overhead=overhead)
@@ -135,7 +143,7 @@ class CostSweeps:
             verify=of("verify"),
             draft_root=of("draft_root"),
             draft=of("draft"),
-            overhead={name: of(f"overhead/{name}") for name in self._grid.verifiers},
+            overhead={name: overhead(name) for name in self._grid.verifiers},
             growing=growing(TREES),
             chains=growing(CHAINS),
             scored={head: growing(head) for head in [*self._kinds][2:]},
@@ -147,7 +155,7 @@ class CostSweeps:
         """The counts at which a curve is timed, by its name."""
         counts: dict[str, Sequence[int]] = {
             **dict.fromkeys(self._repeated, self._grid.num_nodes),
-            **{f"overhead/{verifier}": self._grid.few_nodes for verifier in self._others},
+            **{f"more overhead/{verifier}": self._grid.few_nodes for verifier in self._others},
             **dict.fromkeys(("draft_root", "target_step", "draft_step"), (1,)),
             "draft": self._grid.widths,
         }
@@ -204,15 +212,15 @@ class CostSweeps:
     def _time_walks(
         self, place: int, tree: Tree, verifiers: Sequence[str], times: Piece, roots: Roots
     ) -> None:
-        """Walks over one tree, and what the verifiers' sampling takes more than the first one's in
-        drafting it."""
+        """Time that one tree takes more under others than under the first verifier, but for the
+        target's pass: their walks, and their sampling while it is drafted."""
         policy = partial(FixedTree, tree)
         (usual,) = _in_a_row(self._pair, [policy])
         for verifier in verifiers:
             self._pair.use(VERIFIERS[verifier])
             (step,) = _in_a_row(self._pair, [policy])
-            more = sum(step.draft_ms) - sum(usual.draft_ms)
-            times[f"overhead/{verifier}"][place] = max(_overhead_ms(step) + more, 0.0)
+            more = (step.total_ms - step.verify_ms) - (usual.total_ms - usual.verify_ms)
+            times[f"more overhead/{verifier}"][place] = more
         self._pair.use(VERIFIERS[self._first])
 
     def _time_grown(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
@@ -291,6 +299,21 @@ def _in_a_row(
         rows.step(policies[0])
         num_made, spent_ms = num_made + 1, 1e3 * (perf_counter() - start)
     return [rows.step(policy) for policy in policies]
+
+
+def _raised(first: Curve, counts: Sequence[int], more: np.ndarray) -> Curve:
+    """The overhead of a verifier, by that of the first and by how much it is more: float64 [sweeps,
+    counts], on a line between two counts, and less where it is negative."""
+    quartiles = zip(
+        (first.low_ms, first.median_ms, first.high_ms),
+        np.nanpercentile(more, [25, 50, 75], axis=0),
+        strict=True,
+    )
+    low, median, high = (
+        np.maximum(ms + np.interp(first.counts, counts, raised), 0.0).round(6).tolist()
+        for ms, raised in quartiles
+    )
+    return first.model_copy(update={"low_ms": low, "median_ms": median, "high_ms": high})
 
 
 def _overhead_ms(step: StepRecord) -> float:

@@ -69,7 +69,8 @@ def timed(monkeypatch) -> Pair:
 
 def rows_of(pair: Pair, batch_size: int) -> Rows:
     return Rows(
-        (pair.target, pair.draft), [0, 1, 2], batch_size, verifier=VERIFIERS["rrsw"],
+        (pair.target, pair.draft), [0, 1, 2],
+        replace(CostGrid.up_to(4, V), batch_size=batch_size), verifier=VERIFIERS["rrsw"],
         sampling=Sampling(temperature=1.0), rng=seeded_source(0, torch.device("cpu")),
     )  # fmt: skip
 
@@ -102,6 +103,31 @@ def test_a_row_that_cannot_go_on_ends_the_measurement(timed):
     rows = rows_of(Pair(timed.target, TableModel(torch.full((V, V), torch.nan).double())), 2)
     with pytest.raises(PlannerError, match="draft: got probabilities that are no numbers"):
         rows.step(partial(FixedTree, Tree([-1, 0])))
+
+
+@pytest.mark.parametrize(
+    ("context", "positions", "lengths"),
+    [
+        (3, 100, (3, 3)),  # too short to be shorter
+        (40, 100, (30, 50)),
+        (100, 200, (84, 116)),
+        (40, 48, (39, 41)),  # a chain of seven tokens still has room
+    ],
+)
+def test_texts_go_on_around_their_context(monkeypatch, context, positions, lengths):
+    models = [table(0), table(1)]
+    for model in models:
+        monkeypatch.setattr(model, "max_positions", positions)
+    grid = replace(CostGrid.up_to(8, V), batch_size=2)
+    rows = Rows(
+        (models[0], models[1]), [0] * context, grid, verifier=VERIFIERS["rrsw"],
+        sampling=Sampling(temperature=1.0), rng=seeded_source(0, torch.device("cpu")),
+    )  # fmt: skip
+    seen = set()
+    for _ in range(200):
+        seen |= {len(each.tokens) for each in rows._sessions}
+        rows.step(partial(FixedTree, Tree([-1, 0, 0, 1])))
+    assert (min(seen), max(seen)) == lengths
 
 
 def test_schedules_are_made_of_them() -> None:

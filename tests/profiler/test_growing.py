@@ -83,11 +83,32 @@ def test_a_verifiers_own_sampling_counts_with_its_walk(clock):
     clock(type(VERIFIERS["topk"]), "sample", SAMPLING)
     grid = CostGrid.up_to(16, V, ("rrsw", "topk", "spechub"))
     pair = Pair(table(0), table(1))
-    times = CostSweeps(pair, [0, 1, 2, 3], grid, Sampling(temperature=1), seed=0).sweep()
+    sweeps = CostSweeps(pair, [0, 1, 2, 3], grid, Sampling(temperature=1), seed=0)
+    times = sweeps.sweep()
     passes = [grid.tree(size, "topk").depth for size in grid.few_nodes]
-    assert passes[:2] == [1, 1] and passes[2] > 1
-    np.testing.assert_allclose(times.pop("overhead/topk"), 1e3 * SAMPLING * np.array(passes))
-    assert not any(np.nansum(each) for each in times.values())
+    assert passes[:2] == [1, 1]
+    assert passes[2] > 1
+    own = times["more overhead/topk"]
+    np.testing.assert_allclose(own, 1e3 * SAMPLING * np.array(passes))
+    assert not any(np.nansum(each) for each in times.values() if each is not own)
+    times = {name: ms if name.startswith("more") else ms + 1 for name, ms in times.items()}
+    times["overhead/rrsw"] += np.arange(1, 17)
+    costs = sweeps.costs([times] * 2)
+    expected = 1 + np.arange(1, 17) + np.interp(np.arange(1, 17), grid.few_nodes, own)
+    for ms in (costs.overhead["topk"].low_ms, costs.overhead["topk"].high_ms):
+        np.testing.assert_allclose(ms, expected)
+    assert costs.overhead["spechub"] == costs.overhead["rrsw"]
+
+
+def test_greedy_steps_are_the_same_under_every_verifier(clock):
+    clock(type(VERIFIERS["topk"]), "sample", SAMPLING)
+    grid = CostGrid.up_to(4, V, ("rrsw", "spechub"))
+    pair = Pair(table(0), table(1))
+    sweeps = CostSweeps(pair, [0, 1, 2, 3], grid, Sampling(temperature=0), seed=0)
+    times = sweeps.sweep()
+    assert not any("spechub" in name for name in times)
+    costs = sweeps.costs([{name: ms + 1 for name, ms in times.items()}] * 2)
+    assert costs.overhead["spechub"] == costs.overhead["rrsw"]
 
 
 def test_sizes():
