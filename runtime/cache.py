@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import Cache
 
 from planner.documents.document import PlannerError
 from tree_kernels import keep_rows_
+from tree_kernels.host.keeping import move_rows
 
 from .large_pages import large_zeros
 
+WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Whole numbers by their size in bytes: what is moved is not read, and NumPy has no bfloat16."""
 KEPT_TOGETHER = 32
 """Rows of an accepted path that are moved on a GPU at once; few paths are longer."""
 
@@ -56,6 +60,7 @@ class TreeCache(Cache):
         self._capacity = max(1, capacity)
         self._shape = torch.Size()
         self._store: Tensor | None = None
+        self._words: np.ndarray | None = None  # the same, on the host, as whole numbers of its size
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -88,6 +93,10 @@ class TreeCache(Cache):
             self._store = self._made(like, (2 * self._num_layers, 1, heads, rows, head_size))
         elif end > self._store.shape[-2]:
             self._store = self._grown(self._store, end)
+        else:
+            return self._store
+        if self._store.device.type == "cpu":
+            self._words = self._store.view(WORDS[self._store.element_size()]).numpy()
         return self._store
 
     def append(self, num_rows: int) -> None:
@@ -98,7 +107,11 @@ class TreeCache(Cache):
     def keep_rows(self, prefix: int, rows: Sequence[int]) -> None:
         moved = _first_moved(rows)
         if self._store is not None and moved < len(rows):
-            _move_rows_(self._store, prefix + moved, [row - moved for row in rows[moved:]])
+            left = [row - moved for row in rows[moved:]]
+            if self._words is None:
+                _move_rows_in_one_launch_(self._store, prefix + moved, left)
+            else:
+                move_rows(self._words, prefix + moved, np.array(left))
         self.length = prefix + len(rows)
 
     def rewind(self, length: int) -> None:
@@ -174,18 +187,9 @@ class CachesTogether(TreeCache):
             cache.append(count)
 
 
-def _move_rows_(store: Tensor, start: int, rows: list[int]) -> None:
-    """Move rows start + r, for r in `rows`, of every layer to `start` and behind."""
-    if store.device.type == "cpu":
-        index = torch.tensor(rows).add_(start)
-        store[:, :, :, start : start + len(rows)] = store.index_select(3, index)
-    else:
-        _move_rows_in_one_launch_(store, start, rows)
-
-
 def _move_rows_in_one_launch_(store: Tensor, start: int, rows: list[int]) -> None:
-    """The same for a GPU, where launches cost more than rows; in tables of few sizes, of which each
-    has a kernel of its own."""
+    """Move rows start + r, for r in `rows`, of every layer to `start` and behind, on a GPU, where
+    launches cost more than rows; in tables of few sizes, of which each has a kernel of its own."""
     unused = min(-len(rows) % KEPT_TOGETHER, store.shape[3] - len(rows))
     numbers = torch.tensor([start, len(rows), *rows, *[0] * unused], dtype=torch.int32)
     numbers = numbers.to(store.device, non_blocking=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from planner import PlannerError
 from runtime import cache as cache_module
 from runtime.cache import TreeCache
+from tree_kernels import reference
+from tree_kernels.host.keeping import move_rows
 
 LAYERS, HEADS, SIZE = 3, 2, 5
 
@@ -79,13 +82,19 @@ def test_keep_rows_keeps_the_prefix_and_the_path(kept):
     assert_same(append(cache, after), joined(expected, after))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kept", [[1], [0, 2, 5], [5, 6, 7], [3, 4, 5]])
-def test_the_launch_for_a_gpu_moves_the_same_rows(kept):
-    store = torch.randn(2 * LAYERS, 1, HEADS, 12, SIZE, generator=torch.Generator().manual_seed(1))
-    stores = store.clone(), store.clone()
-    cache_module._move_rows_(stores[0], 4, kept)
-    cache_module._move_rows_in_one_launch_(stores[1], 4, kept)
-    assert torch.equal(*stores)
+def test_rows_are_moved_alike_by_all_who_move_them(kept, dtype):
+    rng = torch.Generator().manual_seed(1)
+    store = torch.randn(2 * LAYERS, 1, HEADS, 12, SIZE, generator=rng).to(dtype)
+    expected, launched = store.clone(), store.clone()
+    numbers = [torch.tensor(each, dtype=torch.int32) for each in ([4], [kept], [len(kept)])]
+    reference.keep_rows_(expected, *numbers)
+    words = store.view(cache_module.WORDS[store.element_size()])
+    move_rows(words.numpy(), 4, np.array(kept))
+    cache_module._move_rows_in_one_launch_(launched, 4, kept)
+    assert torch.equal(store, expected)
+    assert torch.equal(launched, expected)
 
 
 @pytest.mark.parametrize("length", [0, 1, 4, 6, 10])

@@ -135,7 +135,8 @@ def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         session, "walked", lambda verifier, *others: walk_at_once(METHODS[verifier.name], *others)
     )
     monkeypatch.setattr(caches, "keep_rows_", launched(caches.keep_rows_))
-    monkeypatch.setattr(caches, "_move_rows_", caches._move_rows_in_one_launch_)
+    no_words = property(lambda cache: None, lambda cache, words: None)
+    monkeypatch.setattr(caches.TreeCache, "_words", no_words, raising=False)
     monkeypatch.setattr(HuggingFaceModel, "forward", passed(HuggingFaceModel.forward))
     monkeypatch.setattr(candidates, "_shown_on_host", candidates.shown_from_device)
 
