@@ -36,7 +36,8 @@ FORK = Tree([-1, 0, 0])
 """The tree of three nodes that is timed: the least in which a verifier chooses between children."""
 FEW_SIZES = (2, 3, 16)
 """And the largest: the tree sizes at which the walks of all verifiers but one are timed, beside
-that one's.  With a second child some take half as long again as with one, with more little more."""
+that one's.  With a second child some take half as long again as with one, with more little more
+(benchmarks/results/checks/walks-by-children.json)."""
 TIMED_VERIFIERS = ("rrsw", *(name for name in VERIFIERS if name != "rrsw"))
 """The verifier that everything is timed with, then the others, of which only the walks are timed,
 at a few sizes."""
