@@ -17,7 +17,8 @@ NAME = "sources.sha256"
 
 def forget_if_changed(folder: Path) -> None:
     """Delete the code that is kept for `folder`, unless its sources are those that it was made
-    from.  Where nothing can be written, nothing is kept there either."""
+    from.  Where nothing can be written, nothing is kept there either; a folder that
+    `NUMBA_CACHE_DIR` names instead is not looked at."""
     sources = sha256()
     for source in sorted(folder.glob("*.py")):
         sources.update(f"{source.name}\n".encode() + source.read_bytes())
