@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
 
 from planner.documents.document import PlannerError
 from tree_kernels import available, shared_blocks, tree_attention
@@ -139,6 +138,8 @@ class PackedBits:
 
 def register_tree_attention() -> None:
     """Let models of transformers be given the implementation `TREE`."""
+    from transformers import AttentionInterface
+
     AttentionInterface.register(TREE, _attend)
 
 

@@ -15,12 +15,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, silu
-from transformers import PreTrainedModel
 
 from tree_kernels.host.team import ALONE, team_of
 
@@ -33,6 +32,9 @@ from .llama_shape import is_llama_shaped
 from .models import HuggingFaceModel
 from .packed import can_pack, product
 from .probe import agree
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _log = logging.getLogger(__name__)
 

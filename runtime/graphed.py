@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from planner.documents.document import PlannerError
 
@@ -35,6 +35,9 @@ from .llama_pass import LlamaLayers
 from .llama_shape import is_llama_shaped
 from .models import HuggingFaceModel
 from .probe import agree
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _log = logging.getLogger(__name__)
 

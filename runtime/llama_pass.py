@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
-from transformers import PreTrainedModel
 
 from tree_kernels.layers import HeadTurns, add_and_norm, gated, turn_and_store
 
 from .attention import TokenTree, attended
 from .graphs import Outputs, PassInputs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from planner.documents.document import PlannerError
 from tree_kernels import available
@@ -20,6 +19,9 @@ from .language_model import LanguageModel
 from .llama_shape import FAMILIES
 from .models import HuggingFaceModel
 from .short_weights import to_eight_bits
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ def load_model(
 
     Raises PlannerError in one line when it cannot be found, loaded or served.
     """
+    from transformers import AutoModelForCausalLM
+
     place, kind = checked_device(device), checked_dtype(dtype)
     checked_attention(attention)
     own = attention if attention in MASKED else None
@@ -132,7 +136,7 @@ def as_language_model(
     Raises PlannerError for anything else and for modules that cannot be served.
     """
     if isinstance(model, nn.Module) and hasattr(model, "config"):
-        return _quickest(cast(PreTrainedModel, model), name)
+        return _quickest(cast("PreTrainedModel", model), name)
     if isinstance(model, LanguageModel):
         return model
     raise PlannerError(
@@ -143,6 +147,8 @@ def as_language_model(
 
 def load_tokenizer(name: str | Path) -> Any:
     """The tokenizer in the folder or hub repository `name`.  Raises PlannerError likewise."""
+    from transformers import AutoTokenizer
+
     return _loaded(AutoTokenizer, "tokenizer", name)
 
 

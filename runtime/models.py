@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
@@ -22,6 +21,9 @@ from .cache import CachesTogether, RowCache, TreeCache
 from .language_model import PassInput, PassOutput
 from .probe import check_tree_passes
 from .short_weights import in_eight_bits
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 TESTED_FAMILIES = (
     "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "llama", "mistral", "olmo2", "phi3",

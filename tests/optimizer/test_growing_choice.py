@@ -216,7 +216,9 @@ def greedy_grid():
     ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(each, marks=pytest.mark.soak) for each in (1, 2))]
+)
 def test_the_fastest_of_many_is_found_without_playing_all_to_the_end(seed):
     """On few texts all are played; on more of them what is found is nearly the best of all."""
     costs = step_costs(made(factory.costs(verify=lambda n: 10 + n / 2, counts=range(1, 17))))
