@@ -63,6 +63,9 @@ class CostsOrigin(Part):
         default=False, description="computed from what a machine could do at best, not measured"
     )
     sha256: str = Field(description="of the document that they were read from")
+    profiled: bool = Field(
+        default=False, description="measured by a profile, on the machine that is named here"
+    )
 
     def __str__(self) -> str:
         return f"{'predicted, not measured' if self.predicted else 'given'}: {self.source}"

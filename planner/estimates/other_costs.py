@@ -59,6 +59,7 @@ def _origin(profile: Profile) -> CostsOrigin:
         source=f"profile of {profile.target.name} and {profile.draft.name} on "
         f"{machine.gpu or machine.cpu}, {profile.execution.dtype}{served}",
         sha256=profile.fingerprint(),
+        profiled=True,
     )
 
 

@@ -270,8 +270,9 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
 def _sitting_error(profile: Profile, threads: int) -> float:
     """The error that all steps with a draft share, as the models were run; of times that were given
     nobody knows how."""
-    timed_here = profile.costs_from is None and profile.machine.device == "cpu"
-    return THREADS_ERROR if timed_here and threads > 1 else SITTING_ERROR
+    profiled = profile.costs_from is None or profile.costs_from.profiled
+    on_cpu = profiled and profile.machine.device == "cpu"
+    return THREADS_ERROR if on_cpu and threads > 1 else SITTING_ERROR
 
 
 def _of_one(profile: Profile, costs: Costs) -> Costs | None:

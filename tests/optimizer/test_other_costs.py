@@ -12,7 +12,7 @@ from planner import PlannerError, Profile
 from planner.documents.engine import EngineFacts
 from planner.documents.given_costs import GivenCosts
 from planner.estimates.other_costs import with_costs
-from planner.estimates.step_costs import SITTING_ERROR, step_costs
+from planner.estimates.step_costs import SITTING_ERROR, THREADS_ERROR, step_costs
 from planner.optimizer import solve
 from tests.documents.samples import costs_content
 from tests.export.made_up import profile_at
@@ -92,7 +92,7 @@ def test_of_times_that_were_given_the_interval_says_only_that_sittings_differ():
 def test_another_profile_lends_its_times_machine_and_engine():
     other = factory.profile([positional([RANKS], verifier="topk")], [costs(step=99.0)])
     timed = other.costs[0].model_copy(update={"overhead": {"topk": other.costs[0].verify}})
-    machine = other.machine.model_copy(update={"cpu": "another"})
+    machine = other.machine.model_copy(update={"cpu": "another", "num_threads": 2})
     other = other.model_copy(update={"costs": [timed], "engine": ENGINE, "machine": machine})
     first = base("rrsw", "topk")
     both = with_costs(first, other)
@@ -101,6 +101,8 @@ def test_another_profile_lends_its_times_machine_and_engine():
     assert "another, float32 by llamacpp" in both.costs_from.source
     plan = solve(both)
     assert plan.predicted.autoregressive_ms.value == 99.0
+    own = step_costs(both, verifier="topk")  # timed on two threads
+    assert own.shared_error == THREADS_ERROR
     assert plan.made_from.costs_from.sha256 == other.fingerprint()
     with pytest.raises(PlannerError, match="hold times under topk, but the profile the accept"):
         with_costs(base("rrsw"), other)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -21,6 +23,7 @@ from profiler.times.sweeps import (
     CostSweeps,
     _in_a_row,
     _overhead_ms,
+    _rows,
 )
 from runtime import TableModel
 
@@ -95,7 +98,7 @@ def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
 
 
 def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
-    """A tree behind one of its own size or the size before, the first of a row of its own."""
+    """A tree behind one of less than twice its size and of more than half of it."""
     sweeps, taken = sweeps_up_to(SMALL_SIZES + 2, vocab_size=30), []
     step = Rows.step
     monkeypatch.setattr(
@@ -109,8 +112,18 @@ def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
         for pair in timed[np.isfinite(timed[:, size - 1, 0]), size - 1]:
             place = places[tuple(pair)]
             assert taken[place].num_nodes == size
-            first = (size - 1) % IN_A_ROW == 0
-            assert size - (not first) <= taken[place - 1].num_nodes <= size
+            assert size / 2 < taken[place - 1].num_nodes < 2 * size
+
+
+@pytest.mark.parametrize("counts", [range(1, 40), (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64), (5,)])
+def test_neighbours_share_a_row(counts):
+    rows = _rows(list(counts))
+    assert [place for row in rows for place in row] == list(range(len(counts)))
+    for row in rows:
+        assert len(row) <= IN_A_ROW
+        assert counts[row[-1]] < 2 * counts[row[0]] or len(row) == 1
+    for one, other in pairwise(rows):
+        assert len(one) == IN_A_ROW or counts[other[0]] >= 2 * counts[one[0]]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +145,7 @@ def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, num_cold,
     monkeypatch.setattr(sweeps_module, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(sweeps_module, "COLD_MS", COLD_MS)
     steps = _in_a_row(Clocked(), ["first", "second", "third"], num_cold)
-    assert taken == ["first"] * (untimed + 1) + ["second", "third"]
+    assert taken == ["second"] * untimed + ["first", "second", "third"]
     assert steps == [untimed + 1, untimed + 2, untimed + 3]
 
 
