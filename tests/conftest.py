@@ -15,6 +15,12 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Torch begins every process at another place; a test draws what it drew before."""
+    torch.manual_seed(0)
+
+
 def pytest_collection_finish():
     """What was imported stays, so nobody needs to look again and again whether it is garbage."""
     gc.freeze()
