@@ -9,7 +9,7 @@ While a text is written, a step follows one like it.  Behind another it finds me
 allocators prepared for that, and takes longer: up to 55 % where it takes less than a millisecond, 3
 to 8 % where it takes four or five.  Where the target's weights have room in a processor's last
 cache, a pass behind long ones takes up to 75 % longer, and those behind it less and less so, some
-fifteen of them.  How much of them stays there depends on how often they are read, so on how long
+thirty of them.  How much of them stays there depends on how often they are read, so on how long
 steps take: at 25 M parameters passes over 3 to 16 nodes took 6 to 12 % less time behind sixteen
 plain steps than behind sixteen like them.  So trees of neighbouring sizes are timed in a row,
 behind steps of one of them that are not timed.
@@ -54,10 +54,11 @@ IN_A_ROW = 8
 twice the first."""
 COLD_MS = 4.0
 """Steps that are not timed take so long before those in a row, one at least."""
-NUM_COLD, MOST_COLD_MS = 16, 100.0
+NUM_COLD, MOST_COLD_MS = 32, 200.0
 """Steps that are not timed before those of which the target's passes are: so many, or as many as
-take so long.  Weights that take longer to read come from memory anyway: at 100 M parameters plain
-steps behind long passes took 3 % longer than sixteen steps on."""
+take so long.  Behind passes over 64 nodes plain steps at 25 M parameters took 8 % longer after
+sixteen than after thirty-two, and no less after that.  Weights that take longer to read come from
+memory anyway: at 100 M plain steps behind long passes took 3 % longer than sixteen steps on."""
 
 Roots = dict[str, list[float]]
 """First draft passes of a sweep's steps in ms, by the name of their curve."""

@@ -130,7 +130,7 @@ def test_neighbours_share_a_row(counts):
     ("ms", "num_cold", "untimed"),
     [
         (0.3, 1, 14), (1.5, 1, 3), (COLD_MS, 1, 1), (100.0, 1, 1),
-        (0.3, 12, 14), (1.5, 12, 12), (30.0, 12, 4), (MOST_COLD_MS, 12, 1),
+        (0.3, 12, 14), (1.5, 12, 12), (30.0, 12, 7), (MOST_COLD_MS, 12, 1),
     ],
 )  # fmt: skip
 def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, num_cold, untimed):
