@@ -46,9 +46,11 @@ WARM_UP_MS = 300.0
 SMALL_SIZES, NUM_SMALL = 16, 3
 """Trees of at most so many nodes are run so many times in a sweep: what disturbs a pass is a larger
 share of a short one's time, and a short one costs less to repeat."""
-NUM_ALONE = 4
-"""Steps of a model alone that are timed in a row: what every speedup is a multiple of is worth
-knowing well."""
+ALONE = "target_step", "draft_step"
+ROWS_ALONE, NUM_ALONE = 3, 4
+"""A model's steps alone are timed so many times in a sweep, so many in a row: what every speedup is
+a multiple of is worth knowing well.  Those in a row are as slow as each other where others use the
+memory for a moment, and count as one repetition."""
 IN_A_ROW = 8
 """The most neighbouring tree sizes, or widths, that are timed in a row; the last one is less than
 twice the first."""
@@ -107,9 +109,10 @@ class CostSweeps:
     def sweep(self) -> Piece:
         """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
         measured; [`NUM_SMALL`, number of counts] where small trees are run again, and
-        [`NUM_ALONE`] where a model decodes alone."""
+        [`ROWS_ALONE`, `NUM_ALONE`] where a model decodes alone."""
         times = {name: np.full(len(counts), np.nan) for name, counts in self._counts.items()}
         times |= {name: np.tile(times[name], (NUM_SMALL, 1)) for name in self._repeated}
+        times |= {name: np.tile(times[name], (ROWS_ALONE, NUM_ALONE)) for name in ALONE}
         roots: Roots = {name: [] for name in times if name.endswith("draft_root")}
         for place in self._order.permutation(len(self._tasks)):
             self._tasks[place](times, roots)
@@ -127,7 +130,7 @@ class CostSweeps:
         def of(name: str) -> Curve:
             counts = list(self._counts[name])
             rows = np.concatenate([sweep[name].reshape(-1, len(counts)) for sweep in steady])
-            return curve(counts, rows, len(sweeps) if name in self._repeated else len(rows))
+            return curve(counts, rows, len(sweeps) * (ROWS_ALONE if name in ALONE else 1))
 
         def overhead(verifier: str) -> Curve:
             first = of(f"overhead/{self._first}")
@@ -160,7 +163,7 @@ class CostSweeps:
         counts: dict[str, Sequence[int]] = {
             **dict.fromkeys(self._repeated, self._grid.num_nodes),
             **{f"more overhead/{verifier}": self._grid.few_nodes for verifier in self._others},
-            **dict.fromkeys(("draft_root", "target_step", "draft_step"), (1,)),
+            **dict.fromkeys(("draft_root", *ALONE), (1,)),
             "draft": self._grid.widths,
         }
         for name, kind in self._kinds.items():
@@ -182,8 +185,8 @@ class CostSweeps:
         for name, kind in self._kinds.items():
             for place in range(len(kind.sizes)):
                 yield partial(self._time_grown, name, kind, place)
-        yield partial(self._time_alone, "target_step", self._pair)
-        yield partial(self._time_alone, "draft_step", self._draft)
+        for name, place in product(ALONE, range(ROWS_ALONE)):
+            yield partial(self._time_alone, name, place)
 
     def _time_trees(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
         sizes = self._grid.num_nodes
@@ -236,10 +239,10 @@ class CostSweeps:
         if name != TREES and kind.sizes[place] == kind.sizes[-1]:
             times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
 
-    def _time_alone(self, name: str, rows: Rows, times: Piece, roots: Roots) -> None:
-        """The rows' first model alone: float64 [`NUM_ALONE`]."""
+    def _time_alone(self, name: str, place: int, times: Piece, roots: Roots) -> None:
+        rows = self._draft if name == "draft_step" else self._pair
         steps = _in_a_row(rows, [partial(FixedTree, LONE_ROOT)] * NUM_ALONE, NUM_COLD)
-        times[name] = np.array([step.total_ms for step in steps])
+        times[name][place] = [step.total_ms for step in steps]
 
 
 class CostRounds:

@@ -19,7 +19,7 @@ from profiler.journal import Journal, measured_by
 from profiler.target_texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
 from profiler.times.cost_grid import bush, grid, typical_tree
-from profiler.times.sweeps import NUM_ALONE, NUM_SMALL, CostRounds, CostSweeps
+from profiler.times.sweeps import NUM_SMALL, ROWS_ALONE, CostRounds, CostSweeps
 from runtime import HuggingFaceModel, TableModel
 from runtime.randomness import seeded_source
 
@@ -274,7 +274,7 @@ def test_alone_a_model_is_timed_behind_a_step_like_it(pair):
     """More often than trees are, being what every speedup is a multiple of."""
     profile = measure_profile(pair, PROMPTS, SMALL)
     for costs in profile.costs:
-        assert costs.target_step.repeats == costs.draft_step.repeats == SMALL.repeats * NUM_ALONE
+        assert costs.target_step.repeats == costs.draft_step.repeats == SMALL.repeats * ROWS_ALONE
         assert costs.verify.repeats == SMALL.repeats
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,15 +11,19 @@ import torch
 
 from planner.documents.sampling import Sampling
 from profiler import Pair
+from profiler.journal import Piece
 from profiler.times import sweeps as sweeps_module
 from profiler.times.batches import Rows
 from profiler.times.cost_grid import CostGrid
 from profiler.times.pace import at_one_pace, curve, paces
 from profiler.times.sweeps import (
+    ALONE,
     COLD_MS,
     IN_A_ROW,
     MOST_COLD_MS,
+    NUM_ALONE,
     NUM_SMALL,
+    ROWS_ALONE,
     SMALL_SIZES,
     CostSweeps,
     _in_a_row,
@@ -26,6 +31,7 @@ from profiler.times.sweeps import (
     _rows,
 )
 from runtime import TableModel
+from runtime.session import StepRecord
 
 TIMES = np.array([1.0, 2.5, 0.3, 7.0, 4.0, 0.8, 12.0, 5.0])
 
@@ -97,14 +103,22 @@ def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
     assert scaled.model_copy(update={"pace": steady.pace}) == steady
 
 
-def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
-    """A tree behind one of less than twice its size and of more than half of it."""
+def swept(monkeypatch: pytest.MonkeyPatch) -> tuple[Piece, list[StepRecord]]:
+    """One sweep, and all the steps that it took: the k-th in 1000 ms and k."""
     sweeps, taken = sweeps_up_to(SMALL_SIZES + 2, vocab_size=30), []
     step = Rows.step
-    monkeypatch.setattr(
-        Rows, "step", lambda rows, policy: taken.append(step(rows, policy)) or taken[-1]
-    )
-    times = sweeps.sweep()
+
+    def told(rows, policy):
+        taken.append(replace(step(rows, policy), total_ms=1000.0 + len(taken)))
+        return taken[-1]
+
+    monkeypatch.setattr(Rows, "step", told)
+    return sweeps.sweep(), taken
+
+
+def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
+    """A tree behind one of less than twice its size and of more than half of it."""
+    times, taken = swept(monkeypatch)
     records = enumerate(taken)
     places = {(record.verify_ms, _overhead_ms(record)): place for place, record in records}
     timed = np.stack([times[name] for name in ("verify", "overhead/rrsw")], axis=-1)
@@ -113,6 +127,16 @@ def test_what_is_timed_stands_behind_steps_like_it(monkeypatch):
             place = places[tuple(pair)]
             assert taken[place].num_nodes == size
             assert size / 2 < taken[place - 1].num_nodes < 2 * size
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_model_alone_is_timed_in_rows_apart_from_each_other(name, monkeypatch):
+    times, taken = swept(monkeypatch)
+    places = (times[name] - 1000).astype(int)
+    assert places.shape == (ROWS_ALONE, NUM_ALONE)
+    assert all(taken[place].num_nodes == 1 for place in places.ravel())
+    assert (np.diff(places, axis=1) == 1).all()
+    assert (np.diff(np.sort(places[:, 0])) > NUM_ALONE).all()
 
 
 @pytest.mark.parametrize("counts", [range(1, 40), (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64), (5,)])
