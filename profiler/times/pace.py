@@ -14,7 +14,7 @@ def curve(counts: list[int], samples_ms: np.ndarray, repeats: int | None = None)
 
     counts      strictly increasing, [c]
     samples_ms  float64 [repetitions, c], one row per interleaved one, NaN where not measured
-    repeats     of the count that was measured least often, if not one a row
+    repeats     independent ones of the count that was measured least often, if not one a row
 
     A median and quartiles per count: a few slow outliers (another process waking up) move neither.
     """

@@ -185,8 +185,9 @@ class CostSweeps:
         for name, kind in self._kinds.items():
             for place in range(len(kind.sizes)):
                 yield partial(self._time_grown, name, kind, place)
-        for name, place in product(ALONE, range(ROWS_ALONE)):
-            yield partial(self._time_alone, name, place)
+        models = zip(ALONE, (self._pair, self._draft), strict=True)
+        for (name, rows), place in product(models, range(ROWS_ALONE)):
+            yield partial(self._time_alone, name, rows, place)
 
     def _time_trees(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
         sizes = self._grid.num_nodes
@@ -239,8 +240,8 @@ class CostSweeps:
         if name != TREES and kind.sizes[place] == kind.sizes[-1]:
             times[f"{name}/draft"][0] = np.mean(step.draft_ms[1:])
 
-    def _time_alone(self, name: str, place: int, times: Piece, roots: Roots) -> None:
-        rows = self._draft if name == "draft_step" else self._pair
+    def _time_alone(self, name: str, rows: Rows, place: int, times: Piece, roots: Roots) -> None:
+        """The rows' first model alone."""
         steps = _in_a_row(rows, [partial(FixedTree, LONE_ROOT)] * NUM_ALONE, NUM_COLD)
         times[name][place] = [step.total_ms for step in steps]
 
