@@ -61,6 +61,9 @@ NUM_COLD, MOST_COLD_MS = 32, 200.0
 take so long.  Behind passes over 64 nodes plain steps at 25 M parameters took 8 % longer after
 sixteen than after thirty-two, and no less after that.  Weights that take longer to read come from
 memory anyway: at 100 M plain steps behind long passes took 3 % longer than sixteen steps on."""
+NUM_COLD_LARGE = 4
+"""The same before trees of more than `SMALL_SIZES` nodes, whose passes wait less for memory: those
+over 24 nodes and more took as long after four as after twenty-four, within 2 %."""
 
 Roots = dict[str, list[float]]
 """First draft passes of a sweep's steps in ms, by the name of their curve."""
@@ -96,13 +99,17 @@ class CostSweeps:
         self._order = np.random.default_rng(seed)
         self._kinds = growing_kinds(grid, heads or {})
         self._repeated = "verify", f"overhead/{self._first}"
+        self._settles = True  # steps are timed behind as many as they settle in
         self._counts = self._all_counts()
         self._tasks = [*self._all_tasks()]
 
     def warm_up(self) -> None:
-        """Run every tree once, and go on for a while: caches, allocators, frequency."""
+        """Run every tree once, before it settles, and go on for a while: caches, allocators,
+        frequency."""
         start = perf_counter()
+        self._settles = False
         self.sweep()
+        self._settles = True
         while 1e3 * (perf_counter() - start) < WARM_UP_MS:
             self._pair.step(partial(FixedTree, LONE_ROOT))
 
@@ -196,8 +203,11 @@ class CostSweeps:
             for place in row
             for again in range(NUM_SMALL if sizes[place] <= SMALL_SIZES else 1)
         ]
-        trees = [self._grid.tree(sizes[place], self._first) for place, _ in places]
-        steps = _in_a_row(self._pair, [partial(FixedTree, tree) for tree in trees], NUM_COLD)
+        policies = [
+            partial(FixedTree, self._grid.tree(sizes[each], self._first)) for each, _ in places
+        ]
+        few = sizes[row[len(row) // 2]] > SMALL_SIZES
+        steps = self._settled(self._pair, policies, NUM_COLD_LARGE if few else NUM_COLD)
         for (place, again), step in zip(places, steps, strict=True):
             times["verify"][again, place] = step.verify_ms
             times[f"overhead/{self._first}"][again, place] = _overhead_ms(step)
@@ -242,8 +252,13 @@ class CostSweeps:
 
     def _time_alone(self, name: str, rows: Rows, place: int, times: Piece, roots: Roots) -> None:
         """The rows' first model alone."""
-        steps = _in_a_row(rows, [partial(FixedTree, LONE_ROOT)] * NUM_ALONE, NUM_COLD)
+        steps = self._settled(rows, [partial(FixedTree, LONE_ROOT)] * NUM_ALONE, NUM_COLD)
         times[name][place] = [step.total_ms for step in steps]
+
+    def _settled(
+        self, rows: Rows, policies: Sequence[Callable[[], Policy]], num_cold: int
+    ) -> list[StepRecord]:
+        return _in_a_row(rows, policies, num_cold if self._settles else 1)
 
 
 class CostRounds:

@@ -22,6 +22,7 @@ from profiler.times.sweeps import (
     IN_A_ROW,
     MOST_COLD_MS,
     NUM_ALONE,
+    NUM_COLD_LARGE,
     NUM_SMALL,
     ROWS_ALONE,
     SMALL_SIZES,
@@ -171,6 +172,27 @@ def test_a_row_begins_behind_steps_that_are_not_timed(monkeypatch, ms, num_cold,
     steps = _in_a_row(Clocked(), ["first", "second", "third"], num_cold)
     assert taken == ["second"] * untimed + ["first", "second", "third"]
     assert steps == [untimed + 1, untimed + 2, untimed + 3]
+
+
+def test_few_steps_settle_large_trees_and_none_is_settled_to_warm_up(monkeypatch):
+    asked = []
+
+    def in_a_row(rows, policies, num_cold=1):
+        asked.append((policies[len(policies) // 2], num_cold))
+        return _in_a_row(rows, policies)
+
+    sweeps = sweeps_up_to(4 * SMALL_SIZES, vocab_size=30)
+    monkeypatch.setattr(sweeps_module, "NUM_COLD", 12)
+    monkeypatch.setattr(sweeps_module, "_in_a_row", in_a_row)
+    sweeps.warm_up()
+    assert {num_cold for _, num_cold in asked} == {1}
+    asked.clear()
+    sweeps.sweep()
+    settled = {each.args[0].num_nodes: num_cold for each, num_cold in asked if num_cold > 1}
+    assert min(settled) == 1
+    assert max(settled) == 4 * SMALL_SIZES
+    for size, num_cold in settled.items():
+        assert num_cold == (12 if size <= SMALL_SIZES else NUM_COLD_LARGE)
 
 
 def test_small_trees_are_timed_again_in_every_sweep():
