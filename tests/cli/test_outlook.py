@@ -330,7 +330,7 @@ def test_show_asks_for_what_was_measured(tmp_path):
 
 @pytest.mark.parametrize(("start_error", "is_said"), [(0.0, False), (0.08, True)])
 def test_a_plan_that_may_be_slower_than_none_says_so(tmp_path, start_error, is_said):
-    profile = two_verifiers(step=6.8, spread=0.0)
+    profile = two_verifiers(step=7.1, spread=0.0)
     (costs,) = profile.costs
     unsure = costs.model_copy(update={"start_error": start_error})
     profile.model_copy(update={"costs": [unsure]}).save(tmp_path / "p.json")
