@@ -206,8 +206,8 @@ class CostSweeps:
         policies = [
             partial(FixedTree, self._grid.tree(sizes[each], self._first)) for each, _ in places
         ]
-        few = sizes[row[len(row) // 2]] > SMALL_SIZES
-        steps = self._settled(self._pair, policies, NUM_COLD_LARGE if few else NUM_COLD)
+        num_cold = NUM_COLD_LARGE if sizes[row[0]] > SMALL_SIZES else NUM_COLD
+        steps = self._settled(self._pair, policies, num_cold)
         for (place, again), step in zip(places, steps, strict=True):
             times["verify"][again, place] = step.verify_ms
             times[f"overhead/{self._first}"][again, place] = _overhead_ms(step)

@@ -178,7 +178,7 @@ def test_few_steps_settle_large_trees_and_none_is_settled_to_warm_up(monkeypatch
     asked = []
 
     def in_a_row(rows, policies, num_cold=1):
-        asked.append((policies[len(policies) // 2], num_cold))
+        asked.append((policies, num_cold))
         return _in_a_row(rows, policies)
 
     sweeps = sweeps_up_to(4 * SMALL_SIZES, vocab_size=30)
@@ -188,11 +188,17 @@ def test_few_steps_settle_large_trees_and_none_is_settled_to_warm_up(monkeypatch
     assert {num_cold for _, num_cold in asked} == {1}
     asked.clear()
     sweeps.sweep()
-    settled = {each.args[0].num_nodes: num_cold for each, num_cold in asked if num_cold > 1}
+    settled = {
+        each.args[0].num_nodes: (num_cold, min(one.args[0].num_nodes for one in policies))
+        for policies, num_cold in asked
+        if num_cold > 1
+        for each in policies
+    }
     assert min(settled) == 1
     assert max(settled) == 4 * SMALL_SIZES
-    for size, num_cold in settled.items():
-        assert num_cold == (12 if size <= SMALL_SIZES else NUM_COLD_LARGE)
+    for num_cold, smallest in settled.values():
+        assert num_cold == (12 if smallest <= SMALL_SIZES else NUM_COLD_LARGE)
+    assert {num_cold for num_cold, _ in settled.values()} == {12, NUM_COLD_LARGE}
 
 
 def test_small_trees_are_timed_again_in_every_sweep():
