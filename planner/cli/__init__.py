@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -19,6 +22,9 @@ COMMANDS = (
     "profile", "solve", "show", "report", "decode", "check", "export", "import", "compare", "grade",
     "sweep", "predict", "train-head", "reproduce", "schema", "doctor",
 )  # fmt: skip
+
+OBJECTS = 10_000
+"""So many more than were freed are made before garbage is looked for; usually 700."""
 
 
 class Commands(click.Group):
@@ -60,7 +66,8 @@ class Commands(click.Group):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            result = super().invoke(context)
+            with _rarely_looking_for_garbage():
+                result = super().invoke(context)
             if sys.stdout is not None:  # as it is where the shell closed it
                 sys.stdout.flush()
             return result
@@ -99,6 +106,18 @@ def main() -> None:
 
     Without --target and --draft the small model pair that ships with the planner is used.
     """
+
+
+@contextmanager
+def _rarely_looking_for_garbage() -> Iterator[None]:
+    """Garbage is looked for less often: importing torch and transformers makes much that stays,
+    and all of it would be looked through again and again."""
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _give_up(error: OSError) -> NoReturn:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from ..documents.tree import Tree
 from ..policies.compiled.uncounted import uncounted
 
@@ -82,7 +82,7 @@ class Passage(NamedTuple):
     nobody asks."""
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def fill_passage(texts, families, passage):  # type: ignore[no-untyped-def]
     """Renewal recursion over every prompt's text; fills the arrays of `passage`."""
     longest = 0

@@ -49,8 +49,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from ..estimates.law import AcceptanceLaw
 from ..estimates.step_costs import StepCosts
 from .problem import Limits
@@ -172,7 +172,7 @@ def _rounding(last: int, num_levels: int, num_ranks: int) -> float:
     return 4 * _EPS * (2 * (last + num_levels) + num_levels * num_ranks**2)
 
 
-@njit(cache=True)
+@compiled
 def _raise_bound(relaxation, first, rate):  # type: ignore[no-untyped-def]
     """The least rate >= `rate` at which (*) is positive for no size from `first` on."""
     last = len(relaxation.fixed_ms) - 1
@@ -189,7 +189,7 @@ def _raise_bound(relaxation, first, rate):  # type: ignore[no-untyped-def]
         rate = max(raised, rate * (1.0 + 1e-15))
 
 
-@njit(cache=True)
+@compiled
 def _best_by_size(relaxation, rate):  # type: ignore[no-untyped-def]
     """(largest 1 + sum of W by size, -inf for none; milliseconds of the draft passes in it)."""
     last = len(relaxation.fixed_ms) - 1
@@ -214,7 +214,7 @@ def _best_by_size(relaxation, rate):  # type: ignore[no-untyped-def]
     return best, best_ms
 
 
-@njit(cache=True)
+@compiled
 def _best_by_children(relaxation, level, rate):  # type: ignore[no-untyped-def]
     """(W(level, m) by m, -inf for none; milliseconds of the draft pass in it)."""
     last = len(relaxation.fixed_ms) - 1
@@ -240,7 +240,7 @@ def _best_by_children(relaxation, level, rate):  # type: ignore[no-untyped-def]
     return gain, gain_ms
 
 
-@njit(cache=True)
+@compiled
 def _merge(falling, length, reach, steps, most, merged):  # type: ignore[no-untyped-def]
     """The `most` largest of `falling[:length]` and reach * steps[1:], falling; return how many."""
     i, k, count = 0, 1, 0
@@ -255,7 +255,7 @@ def _merge(falling, length, reach, steps, most, merged):  # type: ignore[no-unty
     return count
 
 
-@njit(cache=True)
+@compiled
 def _fill_concave_steps(values, steps):  # type: ignore[no-untyped-def]
     corners = np.zeros(len(values), np.int64)  # places where the concave function touches
     count = 0

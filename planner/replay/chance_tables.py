@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.optimize import isotonic_regression
 
+from ..compiling import compiled
 from ..policies.policy import COLLISION
 from .recorded import Recorded
 
@@ -92,7 +92,7 @@ def _fitted(trials: Trials, values: np.ndarray, rank: int) -> np.ndarray:
     return np.asarray(isotonic_regression(sums / weight, weights=weight).x)
 
 
-@njit(cache=True)
+@compiled
 def _tried(recorded):  # type: ignore[no-untyped-def]
     """Rows of `Trials`, all of them real numbers."""
     texts, first, drawn, child, taken, features, _, _ = recorded

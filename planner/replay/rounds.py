@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from ..documents.head_card import STOPPING_SCORES
 from ..documents.tree import Tree
 from ..policies import (
@@ -45,7 +45,7 @@ from .recorded import (
     serve,
 )
 
-_factor = njit(cache=True)(factor)
+_factor = compiled(factor)
 
 
 class Ends(NamedTuple):
@@ -197,7 +197,7 @@ def _play_round(
     return widths
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _fill_slots(recorded, tally, state, tables, rule):  # type: ignore[no-untyped-def]
     """Rounds of a policy whose memory is that of all three, each with places of its own in it."""
     walk, memory = state
@@ -244,7 +244,7 @@ def _play_slots_round(recorded, tally, state, tables, rule, place):  # type: ign
     return book_round(walk, tally, text, drafted, end - tree)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _fill_chains(recorded, tally, ends, max_depth):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
         tree, end = recorded.texts[text]
@@ -284,7 +284,7 @@ def _fill_chains(recorded, tally, ends, max_depth):  # type: ignore[no-untyped-d
             tree += emitted
 
 
-@njit(cache=True)
+@compiled
 def _fill_tree(recorded, tally, first_child, num_children):  # type: ignore[no-untyped-def]
     for text in range(len(tally.tokens)):
         tree, end = recorded.texts[text]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from ..documents.tree import Tree
 from ..estimates.law import AcceptanceLaw
 
@@ -89,7 +89,7 @@ def _pop_order(
     return parents[:size], depths[:size], reach[:size]
 
 
-@njit(cache=True)
+@compiled
 def _fill_pop_order(acceptance, depth, widest, parents, depths, reach):  # type: ignore[no-untyped-def]
     max_nodes = len(parents)
     num_depths, num_ranks = acceptance.shape
@@ -132,7 +132,7 @@ def _fill_pop_order(acceptance, depth, widest, parents, depths, reach):  # type:
     return size
 
 
-@njit(cache=True)
+@compiled
 def _before(a, b, offer, depths):  # type: ignore[no-untyped-def]
     if offer[a] != offer[b]:
         return offer[a] > offer[b]
@@ -141,7 +141,7 @@ def _before(a, b, offer, depths):  # type: ignore[no-untyped-def]
     return a < b
 
 
-@njit(cache=True)
+@compiled
 def _sift_down(heap, heap_size, offer, depths):  # type: ignore[no-untyped-def]
     place = 0
     while True:
@@ -155,7 +155,7 @@ def _sift_down(heap, heap_size, offer, depths):  # type: ignore[no-untyped-def]
         place = least
 
 
-@njit(cache=True)
+@compiled
 def _sift_up(heap, place, offer, depths):  # type: ignore[no-untyped-def]
     while place > 0:
         above = (place - 1) // 2
@@ -165,7 +165,7 @@ def _sift_up(heap, place, offer, depths):  # type: ignore[no-untyped-def]
         place = above
 
 
-@njit(cache=True)
+@compiled
 def _drafting_ms(parents, depths, draft_ms):  # type: ignore[no-untyped-def]
     """Drafting time below the root of the first 1, 2, ... nodes of a pop order."""
     total = np.zeros(len(parents))

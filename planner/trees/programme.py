@@ -18,8 +18,8 @@ nodes, d levels, k ranks (k^2 / 2 for k where siblings matter): the maximum over
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from ..documents.tree import Tree
 from ..estimates.law import AcceptanceLaw
 
@@ -80,13 +80,13 @@ class Programme:
         return table
 
 
-@njit(cache=True)
+@compiled
 def _first_choice(count):  # type: ignore[no-untyped-def]
     """The place where a node of `count` children keeps its subtrees' sizes, if siblings matter."""
     return count * (count - 1) // 2
 
 
-@njit(cache=True)
+@compiled
 def _fill_tables(rates, best, num_children, last_size):  # type: ignore[no-untyped-def]
     """Fill the tables, which hold trees of one node already, up to the depth from which on a deeper
     tree is no better; return that.
@@ -106,7 +106,7 @@ def _fill_tables(rates, best, num_children, last_size):  # type: ignore[no-untyp
     return max_depth
 
 
-@njit(cache=True)
+@compiled
 def _fill_row(rates, below, best, num_children, last_size):  # type: ignore[no-untyped-def]
     """Best subtrees of one level and depth, from the best of the level `below` it.
 
@@ -140,7 +140,7 @@ def _fill_row(rates, below, best, num_children, last_size):  # type: ignore[no-u
             before = now
 
 
-@njit(cache=True)
+@compiled
 def _fill_tree(choices, num_nodes, depth, tree):  # type: ignore[no-untyped-def]
     """Write the best tree's parents and levels, in level order; `sizes` is scratch space."""
     num_children, last_size, by_rank_alone = choices
@@ -163,7 +163,7 @@ def _fill_tree(choices, num_nodes, depth, tree):  # type: ignore[no-untyped-def]
         end += b
 
 
-@njit(cache=True)
+@compiled
 def _fill_drafting_ms(best, choices, settled, draft_ms, table):  # type: ignore[no-untyped-def]
     max_depth = best.shape[0] - 1
     max_nodes = best.shape[1] - 1

@@ -7,8 +7,8 @@ of `LookAhead.masses`: no single precision, and every path of rejected pairs whe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from .rejected_paths import draw, fill_untried, rates_over_paths
 from .rejection import SWEEPS
 
@@ -21,7 +21,7 @@ def lookahead_rates(
     return rates_over_paths(p, q, num_children, uniforms, _add_enumerated, _fill_paths)
 
 
-@njit(cache=True)
+@compiled
 def rejected_pair(target, draft, tried, first, second):  # type: ignore[no-untyped-def]
     """Take the children (a, y), drawn from D, where e(a) > 0, for rejected; R and D are updated.
 
@@ -46,7 +46,7 @@ def rejected_pair(target, draft, tried, first, second):  # type: ignore[no-untyp
     return chance, weight
 
 
-@njit(cache=True)
+@compiled
 def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[no-untyped-def]
     """Add what every path of rejected pairs contributes from `rank` on to `rates`."""
     rates[rank] += weight * np.minimum(target, draft).sum()
@@ -72,7 +72,7 @@ def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[
             tried[a] = tried[y] = False
 
 
-@njit(cache=True)
+@compiled
 def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
     """paths [paths, ranks]: expected acceptance along each sampled path of rejected pairs."""
     num_children = paths.shape[1]
@@ -100,7 +100,7 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
             fill_untried(draft, tried)
 
 
-@njit(cache=True, fastmath={"reassoc"}, error_model="numpy")
+@compiled(fastmath={"reassoc"}, error_model="numpy")
 def _fill_handover(target, draft, tried, pairs):  # type: ignore[no-untyped-def]
     """Fill A (0 where nothing is to be rejected), S, A give and S take, the rows of `pairs`,
     float64 [4, V]; return (Z, K), both 0 if nothing is handed on."""
@@ -139,13 +139,13 @@ def _fill_handover(target, draft, tried, pairs):  # type: ignore[no-untyped-def]
     return sum_handed, sum_taken
 
 
-@njit(cache=True)
+@compiled
 def _first_rejected(target, draft, pairs, taken):  # type: ignore[no-untyped-def]
     """float64 [V]: the chance of each token to be rejected as the first of a pair."""
     return np.maximum(np.maximum(draft - target, 0.0) - pairs[2] * taken, 0.0)
 
 
-@njit(cache=True)
+@compiled
 def _second_rejected(pairs, first):  # type: ignore[no-untyped-def]
     """float64 [V]: the weight of each token to be rejected behind `first`."""
     partner = np.maximum(pairs[1] - pairs[2, first] / pairs[0, first] * pairs[3], 0.0)
@@ -153,7 +153,7 @@ def _second_rejected(pairs, first):  # type: ignore[no-untyped-def]
     return partner
 
 
-@njit(cache=True)
+@compiled
 def _reject(target, draft, taken, given):  # type: ignore[no-untyped-def]
     """Update R in place after both were rejected; return the chance of that, 0 if nothing is left.
 

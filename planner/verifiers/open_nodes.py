@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from ..documents.document import PlannerError
 from .namespace import Array, namespace
 from .rejected_paths import fill_untried
@@ -59,7 +59,7 @@ class OpenNode:
         return sampled(namespace(self._p).from_numpy(self._target).to(self._p.device), rng)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _both_to_one(p, q):  # type: ignore[no-untyped-def]
     """(p, q) in float64, summing to 1; NaN where one of them does not sum to a number above 0."""
     target, draft = np.empty(len(p)), np.empty(len(p))
@@ -76,7 +76,7 @@ def _both_to_one(p, q):  # type: ignore[no-untyped-def]
     return target, draft
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def fill_owed(target, draft, acceptance):  # type: ignore[no-untyped-def]
     """R becomes (a R - D)+ over its sum s, in place; returns a as it becomes, s / (s + 1 - a).
 

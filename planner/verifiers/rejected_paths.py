@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
+
+from ..compiling import compiled
 
 MAX_ENUMERATED = 1_000_000
 """Most paths, V^num_children, that are enumerated rather than drawn."""
@@ -70,7 +71,7 @@ def _mean_and_error(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return paths.mean(axis=0), np.sqrt((differences**2).sum(axis=0)) / len(paths)
 
 
-@njit(cache=True)
+@compiled
 def draw(weights, uniform):  # type: ignore[no-untyped-def]
     """The token at `uniform` (0..1) of the law proportional to `weights`; -1 if they are all 0."""
     threshold = uniform * weights.sum()
@@ -84,7 +85,7 @@ def draw(weights, uniform):  # type: ignore[no-untyped-def]
     return last
 
 
-@njit(cache=True)
+@compiled
 def fill_untried(draft, tried):  # type: ignore[no-untyped-def]
     """Take the tried tokens out of `draft` and renormalise; evenly over the rest if it is empty."""
     total = 0.0

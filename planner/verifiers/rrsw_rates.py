@@ -6,8 +6,8 @@ The exact twin of `RecursiveRejection.masses`: every path of rejected tokens whe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from .rejected_paths import draw, fill_untried, rates_over_paths
 
 LEAST_SORTED = 16
@@ -22,7 +22,7 @@ def rrsw_rates(
     return rates_over_paths(p, q, num_children, uniforms, _add_enumerated, _fill_paths)
 
 
-@njit(cache=True)
+@compiled
 def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[no-untyped-def]
     """Add what every path of rejected tokens contributes from `rank` on to `rates`."""
     rates[rank] += weight * np.minimum(target, draft).sum()
@@ -44,7 +44,7 @@ def _add_enumerated(target, draft, tried, weight, rank, rates):  # type: ignore[
             tried[x] = False
 
 
-@njit(cache=True)
+@compiled
 def next_rate(target, draft, residual, tried):  # type: ignore[no-untyped-def]
     """The acceptance of the next child, over whichever child is rejected now.
 
@@ -81,7 +81,7 @@ def next_rate(target, draft, residual, tried):  # type: ignore[no-untyped-def]
     return rate
 
 
-@njit(cache=True)
+@compiled
 def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
     """paths [paths, ranks]: expected acceptance from rank 1 on, along each sampled path."""
     for path in range(len(paths)):
@@ -100,7 +100,7 @@ def _fill_paths(p, q, uniforms, paths):  # type: ignore[no-untyped-def]
             paths[path, rank] = survival * np.minimum(target, draft).sum()
 
 
-@njit(cache=True)
+@compiled
 def _reject(target, draft):  # type: ignore[no-untyped-def]
     """Update R in place after a rejection; return its chance.  R is undefined where that is 0."""
     left = 0.0

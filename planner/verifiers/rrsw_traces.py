@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from .namespace import TINY
 
 BLOCK = 64
@@ -33,7 +33,7 @@ def rrsw_traces(
     return expected, emitted, entering
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _fill_traces(entered, nodes, traces):  # type: ignore[no-untyped-def]
     p, q, tokens, uniforms = nodes
     expected, emitted, entering = traces
@@ -61,7 +61,7 @@ def _fill_traces(entered, nodes, traces):  # type: ignore[no-untyped-def]
             of_draft = _fill_if_empty(draft, tried)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"}, error_model="numpy")
+@compiled(nogil=True, fastmath={"reassoc"}, error_model="numpy")
 def _fill_excess(target, of_target, draft, of_draft, excess, sums):  # type: ignore[no-untyped-def]
     """`target` becomes (R - D)+, `excess` (D - R)+, and `sums` its sums by block; returns the sums
     of min(R, D) and of (R - D)+."""
@@ -80,7 +80,7 @@ def _fill_excess(target, of_target, draft, of_draft, excess, sums):  # type: ign
     return both, lack
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _drawn(weights, sums, uniform):  # type: ignore[no-untyped-def]
     """The token at `uniform` (0..1) of the law proportional to `weights`, whose sums by block are
     given; the last one where there is no weight."""
@@ -95,7 +95,7 @@ def _drawn(weights, sums, uniform):  # type: ignore[no-untyped-def]
     return len(weights) - 1
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@compiled(nogil=True, fastmath={"reassoc"})
 def _fill_if_empty(draft, tried):  # type: ignore[no-untyped-def]
     """The factor that makes D sum to 1; where nothing is left of it, it becomes even over what was
     not tried."""

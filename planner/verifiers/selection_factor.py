@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..compiling import compiled
 
 BISECTIONS = 52
 """They place the factor to k / 2^52, which is rounding."""
 
 
-@njit(cache=True)
+@compiled
 def selection_factor(p: np.ndarray, q: np.ndarray, num_children: int) -> float:
     """The smallest g in 1..k with 1 - (1-b)^k <= g b, where b = sum min(q, p/g) (SpecTr, §4).
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from math import expm1, log
 
 import numpy as np
-from numba import njit
 
+from ..compiling import compiled
 from .namespace import Array, at, converted, fill_at, in_chunks, namespace, replaced_at, sums_from
 from .rejection import TINY, rows_to_one
 
@@ -178,7 +178,7 @@ def _by_compiled_clocks(before: np.ndarray, q: np.ndarray, counts: Sequence[int]
     return found
 
 
-@njit(cache=True)
+@compiled
 def fill_inside(q, outside, times, num_children, inside):  # type: ignore[no-untyped-def]
     """`inside` float64 [V] of zeros but for its last entry, made P(all in H) of each prefix H.
 

@@ -5,13 +5,17 @@ imported; several commands one after the other, since starting costs more than m
 """
 
 import configparser
+import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from planner.cli import OBJECTS, Commands, main
 from planner.cli.extras import DISTRIBUTION, EXTRAS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -163,6 +167,15 @@ def test_an_import_that_fails_for_another_reason_is_not_taken_for_a_missing_extr
     result = planner(["solve", DATA / "profile.json"], without={"scipy"})
     assert result.returncode != 0
     assert "pip install" not in result.stderr
+
+
+def test_garbage_is_looked_for_rarely_as_long_as_a_command_runs(monkeypatch):
+    before, within = gc.get_threshold(), []
+    look = click.Command("schema", callback=lambda: within.append(gc.get_threshold()[0]))
+    monkeypatch.setattr(Commands, "get_command", lambda *_: look)
+    assert CliRunner().invoke(main, ["schema"]).exit_code == 0
+    assert within == [OBJECTS]
+    assert gc.get_threshold() == before
 
 
 def test_extras_are_those_of_the_distribution():

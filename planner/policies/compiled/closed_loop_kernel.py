@@ -11,8 +11,8 @@ from math import exp, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...compiling import compiled
 from ...documents.estimate import hope
 from ..chain_policy import MOST_CHANCE, emitted
 from .uncounted import uncounted
@@ -67,7 +67,7 @@ CREDITED, LOOKED, OFF, UNREAD, WHICH, TEXTS, PACE = range(7)
 row that were off, to which side; tokens that the draft has not read; the next step's setting; texts
 that share a step, at least; a plain step's milliseconds in `PACE_MS`, at most 1."""
 
-_hope, _emitted = njit(cache=True)(hope), njit(cache=True)(emitted)
+_hope, _emitted = compiled(hope), compiled(emitted)
 
 
 class Beliefs(NamedTuple):
@@ -118,7 +118,7 @@ def new_beliefs(
     return made
 
 
-@njit(cache=True)
+@compiled
 def begin(beliefs):  # type: ignore[no-untyped-def]
     """Fill in what follows from the plan, and choose the first step's setting."""
     whole = Beliefs(*beliefs)
@@ -127,7 +127,7 @@ def begin(beliefs):  # type: ignore[no-untyped-def]
     _choose(whole)
 
 
-@njit(cache=True)
+@compiled
 def advance(beliefs, noted):  # type: ignore[no-untyped-def]
     """Take in what steps of the chosen setting emitted and how long they took, and choose the next
     one's.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...compiling import compiled
 from ..policy import COLLISION, ENTROPY, FEATURES, MAX_PROBABILITY
 
 NUM_FEATURES = len(FEATURES)
@@ -27,7 +27,7 @@ def drawn_values(mass: np.ndarray, *, distinct: bool) -> np.ndarray:
     return np.minimum(drawn, 1)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def drawn_and_features(
     q: np.ndarray, tokens: np.ndarray, distinct: bool, largest: bool, entropy: bool, collision: bool
 ) -> tuple[np.ndarray, np.ndarray]:

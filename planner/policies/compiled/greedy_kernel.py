@@ -7,8 +7,8 @@ expanded, others are expanded in the same pass.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...compiling import compiled
 from . import slots
 from .memory import Memory
 from .slots import Heap, Nodes, Requests
@@ -17,7 +17,7 @@ from .uncounted import uncounted
 NO_NODE = -1
 
 
-@njit(inline="always")
+@compiled(inline="always")
 def state_in(memory: Memory) -> tuple[Nodes, Heap, np.ndarray, Requests]:
     """The tree so far, its slots, int64 [1] the node that waits to be expanded with a child below
     it (`NO_NODE`: none), the answer."""
@@ -25,7 +25,7 @@ def state_in(memory: Memory) -> tuple[Nodes, Heap, np.ndarray, Requests]:
     return slots.nodes_in(memory), slots.heap_in(memory, 0), waiting, slots.requests_in(memory)
 
 
-@njit(cache=True)
+@compiled
 def advanced(memory, told, max_depth):  # type: ignore[no-untyped-def]
     """Take in what was told, go on, and return how many requests there are; see `SlotPolicy`."""
     fresh, drawn, _ = told

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...compiling import compiled
 from ..policy import COLLISION
 from . import slots
 from .memory import Memory
@@ -32,7 +32,7 @@ class Growth(NamedTuple):
     """bool [1]: has all been asked for?"""
 
 
-@njit(inline="always")
+@compiled(inline="always")
 def growth_in(memory: Memory) -> Growth:
     """The tree so far, with rows 3 to 5 of the real numbers and the second of the flags."""
     tried, left, squares = memory.reals[3], memory.reals[4], memory.reals[5]
@@ -40,7 +40,7 @@ def growth_in(memory: Memory) -> Growth:
     return Growth(slots.nodes_in(memory), tried, left, squares, slots.heap_in(memory, 0), done)
 
 
-@njit(cache=True)
+@compiled
 def advanced(memory, told, tables, price, max_depth):  # type: ignore[no-untyped-def]
     """Take in what was told, go on, and return how many requests there are; see `SlotPolicy`.
 

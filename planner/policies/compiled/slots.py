@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...compiling import compiled
 from .memory import Memory
 from .uncounted import uncounted
 
@@ -62,7 +62,7 @@ class Requests(NamedTuple):
     """int64 [2 num_nodes]"""
 
 
-@njit(inline="always")
+@compiled(inline="always")
 def nodes_in(memory: Memory) -> Nodes:
     """Rows 0, 1, 2 of the whole numbers, 0 of the others."""
     num_nodes = len(memory.drawn)
@@ -76,14 +76,14 @@ def nodes_in(memory: Memory) -> Nodes:
     )
 
 
-@njit(inline="always")
+@compiled(inline="always")
 def requests_in(memory: Memory) -> Requests:
     """Rows 3, 4, 5 of the whole numbers: at most every node once for a child and once for a draft
     pass."""
     return Requests(memory.wholes[3, :1], memory.wholes[4], memory.wholes[5])
 
 
-@njit(inline="always")
+@compiled(inline="always")
 def heap_in(memory: Memory, which: int) -> Heap:
     """The first (0): rows 6, 7 of the whole numbers, 1 and 6 of the others; the second: 8, 9, 2
     and 7."""
@@ -92,7 +92,7 @@ def heap_in(memory: Memory, which: int) -> Heap:
     return Heap(memory.wholes[place, :1], values, memory.wholes[place + 1], room)
 
 
-@njit(cache=True)
+@compiled
 def fill_drawn(nodes: Nodes, requests: Requests, drawn: np.ndarray) -> np.ndarray:
     """Write what a draft pass found, float64 [w, at least max_children].
 

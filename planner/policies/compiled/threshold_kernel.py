@@ -7,22 +7,21 @@ the tree is that of `greedy_kernel` whose last slot is the last one above the th
 
 from __future__ import annotations
 
-from numba import njit
-
+from ...compiling import compiled
 from . import slots
 from .memory import Memory
 from .slots import Heap, Nodes, Requests
 from .uncounted import uncounted
 
 
-@njit(inline="always")
+@compiled(inline="always")
 def state_in(memory: Memory) -> tuple[Nodes, Heap, Heap, Requests]:
     """The tree so far, the slots of the level that is expanded, those below it, the answer."""
     level, below = slots.heap_in(memory, 0), slots.heap_in(memory, 1)
     return slots.nodes_in(memory), level, below, slots.requests_in(memory)
 
 
-@njit(cache=True)
+@compiled
 def advanced(memory, told, threshold, max_depth):  # type: ignore[no-untyped-def]
     """Take in what was told, go on, and return how many requests there are; see `SlotPolicy`."""
     fresh, drawn, _ = told

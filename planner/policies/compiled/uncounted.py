@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from numba import njit
 from numba.core import cpu
+
+from ...compiling import compiled
 
 KNOWN = getattr(cpu, "CPUTargetOptions", None)
 """Numba's options.  Not to count is a private one: a release without it counts, and is slower."""
 
-uncounted = njit(cache=True, **({"_nrt": False} if hasattr(KNOWN, "_nrt") else {}))
+uncounted = compiled(**({"_nrt": False} if hasattr(KNOWN, "_nrt") else {}))
 """Compiles functions that read and write single entries of the arrays that they are handed, and
 make no array, no view of one, and return none; what they call is of the same kind.
 
