@@ -22,6 +22,7 @@ from .in_turns import by_batches, one_by_one
 from .inputs import (
     check_length,
     check_models,
+    checked_count,
     checked_ending,
     checked_limits,
     checked_prompt,
@@ -232,7 +233,7 @@ class Decoder:
         """The arguments of `generate`, checked.  Raises PlannerError as that does."""
         ending = self._ending(stop_tokens, stop_strings)
         prompt = self._checked(input_ids, max_new_tokens)
-        return Wanted(prompt, max_new_tokens, ending, checked_seed(seed))
+        return Wanted(prompt, int(max_new_tokens), ending, checked_seed(seed))
 
     @property
     def loop(self) -> ClosedLoop | None:
@@ -301,7 +302,7 @@ def decode_prompts(
     draft: LanguageModel | nn.Module | None,
     prompts: Sequence[Sequence[int] | Tensor],
     *,
-    max_new_tokens: int = 128,
+    max_new_tokens: int | Sequence[int] = 128,
     seed: int = 0,
     stop_tokens: Sequence[int] | None = None,
     stop_strings: Sequence[str] = (),
@@ -314,6 +315,7 @@ def decode_prompts(
 ) -> Report:
     """Continue every prompt under `plan` and report what was measured.
 
+    max_new_tokens  of all of them, or of each
     baseline  also decode every prompt autoregressively, by the same code with a lone root, right
               before or right after (in turns), so that what disturbs the machine disturbs both
     batch_size  prompts that decode together, the next one as soon as one is over; None: one after
@@ -326,20 +328,22 @@ def decode_prompts(
     Prompt i is decoded with `prompt_seed(seed, i)`.  A few tokens are decoded first and forgotten.
     Raises PlannerError as `Decoder` does; every prompt is checked before any is decoded.
     """
+    checked_seed(seed)
+    batch_size = None if batch_size is None else checked_count(batch_size, "batch_size")
     decoder = Decoder.from_plan(plan, target, draft, follow=follow, temperature=temperature)
     decoders = [decoder]
     if baseline:
         alone = decoder.plan.model_copy(update={"drafting": NO_DRAFT, "by_batch": []})
         decoders.append(Decoder(alone, decoder.target, None, timed=decoder.timed))
-    checked = []
+    readable, wanted = replace(decoder, to_text=to_text), []
     for index, limit in enumerate(checked_limits(prompts, max_new_tokens)):
         with named(f"prompts[{index}]"):
-            checked.append(decoder._checked(prompts[index], limit))
-    ending = replace(decoder, to_text=to_text)._ending(stop_tokens, stop_strings)
-    wanted = [
-        Wanted(ids, max_new_tokens, ending, prompt_seed(seed, index))
-        for index, ids in enumerate(checked)
-    ]
+            wanted.append(
+                readable.wanted(
+                    prompts[index], max_new_tokens=limit, seed=prompt_seed(seed, index),
+                    stop_tokens=stop_tokens, stop_strings=stop_strings,
+                )
+            )  # fmt: skip
     trees = StepTrees(to_text) if to_text is not None and batch_size is None else None
     if batch_size is None:
         see = None if trees is None else trees.see

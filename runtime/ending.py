@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from planner.documents.document import PlannerError
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -22,23 +24,43 @@ class Ending:
     def cut(self, written: Sequence[int], new: Sequence[int]) -> tuple[list[int], bool]:
         """`new`, which follows on `written`, up to what ends the text, and whether anything does.
 
-        A string ends it with the token by which it is complete.
+        A string ends it with the first token behind which the text holds it, however many tokens
+        come at a time.  Raises PlannerError where `to_text` fails.
         """
-        ends = [place for place, token in enumerate(new, 1) if token in self.tokens][:1]
-        most = ends[0] if ends else len(new)
-        tail = list(written[max(0, len(written) - self._reach) :])
-        if self._found(tail, new[:most]):
-            ends = [place for place in range(1, most + 1) if self._found(tail, new[:place])]
-        return list(new[: ends[0]] if ends else new), bool(ends)
+        text = [*written] if self.strings else []
+        for place, token in enumerate(new, 1):
+            text.append(token)
+            if token in self.tokens or self._holds_string(text):
+                return list(new[:place]), True
+        return list(new), False
 
-    @property
-    def _reach(self) -> int:
-        """Tokens before the last that can have a part in a string: none is less than a byte, and
-        one more, since tokenizers treat a text's first token otherwise."""
-        return max((len(string.encode()) for string in self.strings), default=0)
+    def _holds_string(self, tokens: Sequence[int]) -> bool:
+        """Is a string in the text of these tokens?  In none that end before the last there is.
 
-    def _found(self, tail: list[int], new: Sequence[int]) -> bool:
-        if self.to_text is None or not self.strings:
+        Looked at are the last ones.  Most tokens are a byte or more, but some are nothing, so what
+        stands before the last has to be as long as a string; that is one character more than can
+        have a part in it, since tokenizers treat a text's first token otherwise.
+        """
+        if not self.strings:
             return False
-        text = self.to_text([*tail, *new])
-        return any(string in text for string in self.strings)
+        before = max(len(string.encode()) for string in self.strings)
+        while True:
+            looked_at = tokens[-before - 1 :]
+            text = self._text(looked_at)
+            if any(string in text for string in self.strings):
+                return True
+            if len(looked_at) == len(tokens):
+                return False
+            if len(self._text(looked_at[:-1])) >= max(map(len, self.strings)):
+                return False
+            before *= 2
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        assert self.to_text is not None, "strings need the tokenizer's decoding"
+        try:
+            return self.to_text([*tokens])
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise PlannerError(
+                f"to_text: failed for tokens {[*tokens]!r:.60}: {reason:.120}"
+            ) from error

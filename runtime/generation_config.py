@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 from planner.documents.document import PlannerError
@@ -15,14 +16,17 @@ DEFAULT_TOP_K = 50
 NEUTRAL = {
     "num_beams": 1, "typical_p": 1.0, "encoder_repetition_penalty": 1.0, "guidance_scale": 1.0,
     **dict.fromkeys(
-        ("top_h", "epsilon_cutoff", "eta_cutoff", "no_repeat_ngram_size", "bad_words_ids",
-         "encoder_no_repeat_ngram_size", "sequence_bias", "exponential_decay_length_penalty",
-         "suppress_tokens", "begin_suppress_tokens", "watermarking_config", "penalty_alpha",
-         "forced_bos_token_id", "forced_eos_token_id", "min_length", "min_new_tokens"),
+        ("epsilon_cutoff", "eta_cutoff", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+         "penalty_alpha", "min_length", "min_new_tokens"), 0
+    ),
+    **dict.fromkeys(
+        ("top_h", "bad_words_ids", "sequence_bias", "exponential_decay_length_penalty",
+         "suppress_tokens", "begin_suppress_tokens", "watermarking_config", "forced_bos_token_id",
+         "forced_eos_token_id"),
     ),
 }  # fmt: skip
 """Fields that change which token comes next in ways that a plan knows nothing of, and the values at
-which they change nothing, besides None, 0 and what is empty."""
+which they change nothing, besides None and what is empty; token 0 may be forced as any other."""
 
 
 def sampling_of(config: GenerationConfig) -> Sampling:
@@ -32,22 +36,23 @@ def sampling_of(config: GenerationConfig) -> Sampling:
         measure_profile(pair, prompts, Settings(samplings=samplings))
 
     Raises PlannerError, naming the field, where `config` asks for more than a plan can hold: beams,
-    forbidden n-grams and the like.
+    forbidden n-grams and the like, or a temperature below 0.
     """
     for name, neutral in NEUTRAL.items():
         asked = getattr(config, name, None)
-        if asked and asked != neutral:
+        empty = isinstance(asked, Sized) and len(asked) == 0
+        if not (asked is None or empty or (neutral is not None and asked == neutral)):
             raise PlannerError(
                 f"generation_config.{name}: got {asked}, expected none: of what changes the next "
                 "token, plans know temperature, top_k, top_p, min_p, repetition_penalty; unset it"
             )
     penalty = 1.0 if config.repetition_penalty is None else config.repetition_penalty
-    if not config.do_sample:
-        return Sampling(temperature=0.0, repetition_penalty=penalty)
-    return Sampling(
-        temperature=1.0 if config.temperature is None else config.temperature,
-        top_k=DEFAULT_TOP_K if config.top_k is None else config.top_k,
-        top_p=1.0 if config.top_p is None else config.top_p,
-        min_p=config.min_p or 0.0,
-        repetition_penalty=penalty,
-    )
+    fields = {"temperature": 0.0, "repetition_penalty": penalty}
+    if config.do_sample:
+        fields |= {
+            "temperature": 1.0 if config.temperature is None else config.temperature,
+            "top_k": DEFAULT_TOP_K if config.top_k is None else config.top_k,
+            "top_p": 1.0 if config.top_p is None else config.top_p,
+            "min_p": config.min_p or 0.0,
+        }
+    return Sampling.parse(fields, "generation_config")

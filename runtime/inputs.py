@@ -89,10 +89,10 @@ def checked_ending(
 
 
 def checked_count(count: int, name: str) -> int:
-    """`count` as it is.  Raises PlannerError, which calls it `name`, unless it is 1 or more."""
+    """`count` as an int.  Raises PlannerError, which calls it `name`, unless it is 1 or more."""
     if not _is_integer(count) or count < 1:
         raise PlannerError(f"{name}: got {count!r}, expected an integer >= 1")
-    return count
+    return int(count)
 
 
 def checked_limits(
@@ -128,7 +128,7 @@ def named(what: str) -> Iterator[None]:
 
 def check_length(num_prompt: int, max_new_tokens: int, models: Sequence[LanguageModel]) -> None:
     """Raise PlannerError unless there is something to decode and positions to decode it at."""
-    checked_count(max_new_tokens, "max_new_tokens")
+    max_new_tokens = checked_count(max_new_tokens, "max_new_tokens")
     shortest = min(models, key=lambda model: model.max_positions)
     if num_prompt + max_new_tokens > shortest.max_positions:
         raise PlannerError(

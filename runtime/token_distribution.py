@@ -51,8 +51,10 @@ def distribution(logits: Tensor, sampling: Sampling, held: Tensor | None = None)
 
 
 def most_probable(logits: Tensor, sampling: Sampling, held: Tensor | None = None) -> Tensor:
-    """int64 [...]: the tokens that `distribution` puts all mass on at temperature 0."""
-    return (_penalized(logits, sampling, held) if sampling.penalizes else logits).argmax(-1)
+    """int64 [...]: the tokens that `distribution` puts all mass on at temperature 0; -1 where the
+    largest logit is NaN or infinite."""
+    best = (_penalized(logits, sampling, held) if sampling.penalizes else logits).max(-1)
+    return best.indices.masked_fill_(best.values * 0 != 0, -1)  # without waiting for a GPU
 
 
 def _penalized(logits: Tensor, sampling: Sampling, held: Tensor | None) -> Tensor:

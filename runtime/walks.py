@@ -90,12 +90,16 @@ def walked_greedily(tree: DraftTree, chosen: Tensor) -> Accepted:
     """The accepted path of a drafted tree where the target's distributions are points, as every
     verifier finds it at temperature 0.
 
-    chosen  int64 [num_nodes]  the target's token behind each node
+    chosen  int64 [num_nodes]  the target's token behind each node; -1 for none
+
+    Raises PlannerError where that is needed and there is none.
     """
     wanted, drafted = torch.stack((chosen, tree.tokens)).tolist()
     found, node = Accepted([], [], []), 0
     while True:
         token = wanted[node]
+        if token < 0:
+            raise PlannerError(NO_NUMBERS)
         found.tokens.append(token)
         tokens = [drafted[child] for child in tree.children[node]]
         if token not in tokens:

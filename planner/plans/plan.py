@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf
 from typing import Annotated, Literal, Self
 
@@ -154,7 +154,7 @@ class Plan(Document):
 
     @model_validator(mode="after")
     def _drafting_fits_verifier(self) -> Self:
-        for way in self.ways:
+        for way in (*self.ways, *chain.from_iterable(self.tables)):
             _check_fit(way)
         return self
 
@@ -286,7 +286,7 @@ class Plan(Document):
         return Plan.parse(self.model_dump() | {"by_batch": found}, "plan")
 
 
-def _check_fit(way: Plan | BatchSetting) -> None:
+def _check_fit(way: Plan | BatchSetting | PlanSetting) -> None:
     """A drafting and a verifier go together; raises ValueError where they do not."""
     verifier, most = VERIFIERS.get(way.verifier), way.drafting.most_children
     if verifier is None:

@@ -148,7 +148,7 @@ class Baseline(Part):
     """Autoregressive decoding of the same prompts by the same target in the same run."""
 
     num_tokens: int = Field(ge=0)
-    ms_per_token: float = Field(ge=0, description="likewise")
+    ms_per_token: float = Field(gt=0, description="likewise")
     speedup: Estimate = Field(description="measured; 95 % interval over prompts")
 
 

@@ -10,13 +10,16 @@ from ..documents.document import Part
 from ..policies import Drafting
 from ..policies.chain_policy import MOST_CHANCE, emitted
 
+MOST_TOKENS = 999
+"""A chain, however long, whose tokens are accepted with `MOST_CHANCE` emits hardly more."""
+
 
 class PlanSetting(Part):
     """A way of drafting and verifying, and a step of it where it was profiled."""
 
     drafting: Drafting
     verifier: str
-    tokens_per_step: float = Field(ge=1, description="bonus token included")
+    tokens_per_step: float = Field(ge=1, le=MOST_TOKENS, description="bonus token included")
     step_ms: float = Field(gt=0)
     depth: float = Field(ge=0, description="levels below the root, on average")
     nodes: float = Field(ge=1, description="verified by a step on average, root included")

@@ -11,7 +11,7 @@ from planner.documents.document import write_atomically
 from planner.plans.files import schema_json
 from planner.verifiers import VERIFIERS, Verifier
 
-from .samples import CONTENTS, optimal_content, plan_content, profile_content
+from .samples import CONTENTS, optimal_content, plan_content, profile_content, report_content
 
 KINDS = list(CONTENTS)
 
@@ -216,6 +216,32 @@ def test_plans_whose_trees_grow_come_back_equal_and_fit_the_schema(drafting, tmp
 def test_wrong_settings_of_growing_trees_name_their_field(drafting, verifier, words, tmp_path):
     content = plan_content() | {"drafting": drafting, "verifier": verifier}
     assert words in fault(write(tmp_path / "plan.json", content))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"verifier": "chain"}, "at most 1 children a node for verifier 'chain', not 2"),
+        ({"verifier": "luck"}, "expected verifier one of"),
+        ({"tokens_per_step": 1e6}, "].tokens_per_step: got 1000000.0, expected less than"),
+    ],
+)
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_settings_to_change_between_are_checked_too(change, words, by_batch, tmp_path):
+    step = {"tokens_per_step": 2.0, "step_ms": 1.0, "depth": 1, "nodes": 4}
+    way = {name: plan_content()[name] for name in ("drafting", "verifier")}
+    table = [way | step | change, way | step]
+    more = {"by_batch": [way | {"batch_size": 2, "settings": table}]} if by_batch else {}
+    content = plan_content() | (more or {"settings": table})
+    assert words in fault(write(tmp_path / "plan.json", content))
+
+
+def test_tokens_without_a_draft_took_time(tmp_path):
+    speedup = {"value": 1.5, "low": 1.4, "high": 1.6}
+    baseline = {"num_tokens": 9, "ms_per_token": 0.0, "speedup": speedup}
+    content = report_content() | {"baseline": baseline}
+    words = "baseline.ms_per_token: got 0.0, expected greater than 0"
+    assert words in fault(write(tmp_path / "report.json", content))
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)

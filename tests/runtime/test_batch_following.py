@@ -3,6 +3,7 @@ all of them take next, and the report says what was done."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from planner import Plan
@@ -91,7 +92,7 @@ def test_greedy_texts_stay_the_same():
 def test_a_report_says_what_was_followed():
     report = decode_prompts(
         plan(), *models(), [asked.prompt for asked in MIX], max_new_tokens=30, stop_tokens=[],
-        follow=True, batch_size=3, baseline=True,
+        follow=True, batch_size=np.int64(3), baseline=True,
     )  # fmt: skip
     assert report.followed is None
     steps, loops = report.together.steps, report.together.followed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 
@@ -150,6 +151,7 @@ def test_the_whole_context_can_be_used():
         (PROMPT, {"max_new_tokens": 0}, "max_new_tokens: got 0, expected an integer >= 1"),
         (PROMPT, {"max_new_tokens": 2.0}, "max_new_tokens: got 2.0"),
         (PROMPT, {"max_new_tokens": POSITIONS}, rf"at most {POSITIONS} together"),
+        ([1] * 200, {"max_new_tokens": np.uint8(200)}, rf"at most {POSITIONS} together"),
         (PROMPT, {"seed": -1}, "seed: got -1"),
     ],
 )
@@ -295,12 +297,13 @@ def test_the_report_of_many_prompts_adds_up(tmp_path, num_prompts):
 
 def test_decode_prompts_repeats_generate_with_the_prompts_seed():
     drafting = plan(TREES["tree"], temperature=1.0)
-    report = decode_prompts(drafting, *models(), [PROMPT] * 3, max_new_tokens=9, seed=8)
+    limits = [9, np.int64(5), 9]
+    report = decode_prompts(drafting, *models(), [PROMPT] * 3, max_new_tokens=limits, seed=8)
     decoder = Decoder.from_plan(drafting, *models())
     texts = [each.tokens for each in report.continuations]
     for index, tokens in enumerate(texts):
         seed = prompt_seed(8, index)
-        assert tokens == decoder.generate(PROMPT, max_new_tokens=9, seed=seed).tokens
+        assert tokens == decoder.generate(PROMPT, max_new_tokens=limits[index], seed=seed).tokens
     assert len(set(map(tuple, texts))) == 3
     assert prompt_seed(8, 0) == 8
 

@@ -20,8 +20,9 @@ from tests.runtime.small_models import plan, small_model
 TREE = [-1, 0, 0, 0, 1, 1, 2, 4, 4, 7]
 PROMPT = [11, 42, 7, 3, 19]
 
-WORDS = [b"a", b"b", b" ", b"ab", b"ba", b"a b", "é".encode()[:1], "é".encode()[1:]]
-STRINGS = ("bab", " é", "aaa", "a b a")
+WORDS = [b"a", b"b", b" ", b"ab", b"ba", b"a b", "é".encode()[:1], "é".encode()[1:], b"", b""]
+STRINGS = ("bab", " é", "aaa", "a b a", "\N{REPLACEMENT CHARACTER}")
+"""The last is there only as long as half of a character is."""
 
 
 def to_text(tokens: list[int]) -> str:
@@ -67,6 +68,13 @@ def test_step_by_step_as_by_reading_all(strings, stop):
 def test_stop_strings_that_are_none(strings, words):
     with pytest.raises(PlannerError, match=words):
         checked_ending([], strings, None)
+
+
+def test_a_decoding_that_fails_is_one_line():
+    ending = Ending(frozenset(), ("a",), lambda tokens: WORDS[99].decode())
+    with pytest.raises(PlannerError, match=r"to_text: failed for tokens .*: IndexError: list"):
+        ending.cut([], [1, 2])
+    assert Ending(frozenset(), (), ending.to_text).cut([], [1, 2]) == ([1, 2], False)
 
 
 def test_text_ends_with_the_token_that_completes_a_stop_string():

@@ -77,13 +77,28 @@ def test_without_sampling_it_is_greedy_and_top_k_is_as_transformers_has_it():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"num_beams": 4}, {"no_repeat_ngram_size": 3}, {"typical_p": 0.9}], ids=str
-)
+    "fields",
+    [
+        {"num_beams": 4}, {"no_repeat_ngram_size": 3}, {"typical_p": 0.9}, {"guidance_scale": 0.0},
+        {"forced_eos_token_id": 0}, {"suppress_tokens": torch.tensor([1, 2])},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_what_no_plan_can_hold_is_refused_by_name(fields):
     (name,) = fields
     with pytest.raises(PlannerError, match=f"generation_config.{name}: got .* unset it"):
         sampling_of(GenerationConfig(do_sample=True, **fields))
-    assert not sampling_of(GenerationConfig(typical_p=1.0, num_beams=1)).cuts
+    assert not sampling_of(GenerationConfig(typical_p=1.0, num_beams=1, min_length=0)).cuts
+    assert not sampling_of(GenerationConfig(suppress_tokens=[], epsilon_cutoff=0.0)).cuts
+
+
+@pytest.mark.parametrize("fields", [{"top_p": 0.0}, {"top_k": -1}, {"min_p": 2.0}], ids=str)
+def test_what_is_no_distribution_is_one_line(fields):
+    (name,) = fields
+    config = GenerationConfig(do_sample=True)
+    config.update(**fields)
+    with pytest.raises(PlannerError, match=f"^generation_config: {name}: got .*, expected"):
+        sampling_of(config)
 
 
 def test_what_the_targets_makers_recommend_is_told_where_it_was_not_measured():

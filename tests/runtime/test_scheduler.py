@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -135,6 +136,16 @@ def test_a_row_that_cannot_go_on_fails_alone():
             ask()
     with pytest.raises(PlannerError, match=r"prompts\[1\]: draft: got probabilities"):
         decoder.generate_batch([[1, 2], [1, 4]])
+
+
+def test_a_row_whose_text_cannot_be_read_fails_alone():
+    decoder = replace(decoder_of("tree"), to_text=lambda tokens: [][1])
+    scheduler = Scheduler(decoder)
+    good = scheduler.submit(PROMPT, max_new_tokens=9, seed=1)
+    bad = scheduler.submit(PROMPT, max_new_tokens=9, seed=1, stop_strings=["a"])
+    assert good.generation().tokens == decoder.generate(PROMPT, max_new_tokens=9, seed=1).tokens
+    with pytest.raises(PlannerError, match=r"to_text: failed for tokens .* IndexError"):
+        bad.generation()
 
 
 def test_a_pass_that_fails_ends_its_rows_and_no_others(monkeypatch):

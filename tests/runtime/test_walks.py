@@ -12,7 +12,7 @@ from planner import PlannerError
 from planner.documents.sampling import Sampling
 from planner.policies import GreedyDrafting
 from planner.verifiers import VERIFIERS
-from runtime import Session, TableModel, session
+from runtime import Decoder, Session, TableModel, session
 from runtime.randomness import seeded_source
 from runtime.walks import METHODS, walk_at_once, walked, walked_greedily
 from tests.runtime.small_models import plan
@@ -21,6 +21,7 @@ from tree_kernels.judges import BELOW_ONE
 from tree_kernels.verified import METHODS as KINDS
 
 NUM_TOKENS = 6
+GREEDY = Sampling(temperature=0.0)
 
 
 @dataclass
@@ -142,6 +143,17 @@ def test_what_is_no_number_is_one_line():
     probs = torch.full((3, NUM_TOKENS), torch.nan, dtype=torch.float64)
     with pytest.raises(PlannerError, match=r"logits: got NaN"):
         walk_at_once("independent", text.tree, probs, seeded_source(0, torch.device("cpu")))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_what_is_no_number_is_one_line_where_greedy_too(bad):
+    """As soon as the text comes to it: the target is wrong behind token 2 alone."""
+    logits = torch.zeros(NUM_TOKENS, NUM_TOKENS).index_fill(1, torch.tensor([2]), 1.0)
+    target = TableModel(logits.index_fill(0, torch.tensor([2]), bad))
+    text = Decoder.from_plan(plan([-1]).model_copy(update={"sampling": GREEDY}), target)
+    assert text.generate([0], max_new_tokens=1).tokens == [2]
+    with pytest.raises(PlannerError, match=r"logits: got NaN"):
+        text.generate([0], max_new_tokens=2)
 
 
 @pytest.mark.parametrize(
