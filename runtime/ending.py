@@ -35,7 +35,7 @@ class Ending:
         return list(new), False
 
     def _holds_string(self, tokens: Sequence[int]) -> bool:
-        """Is a string in the text of these tokens?  In none that end before the last there is.
+        """Is a string in the text of these tokens, given that none is in that of all but the last?
 
         Looked at are the last ones.  Most tokens are a byte or more, but some are nothing, so what
         stands before the last has to be as long as a string; that is one character more than can
