@@ -11,7 +11,7 @@ from planner import compiling
 from planner.compiling import NAME, forget_if_changed
 
 SOURCES = {
-    "__init__.py": "",
+    "__init__.py": "from . import compiling\n",
     "compiling.py": Path(compiling.__file__).read_text(),
     "facts/__init__.py": "",
     "facts/numbers.py": "STEP = 1\n",
@@ -36,6 +36,12 @@ from ..loops.inner.steps import step
 def two_steps(number):
     return step(step(number))
 """,
+    "play/others.py": """
+from . import (
+    rounds,
+)
+from ..loops.inner import steps
+""",
     "words/__init__.py": "",
     "words/names.py": "from ..play.rounds import two_steps\n",
 }
@@ -57,52 +63,64 @@ def package(tmp_path: Path) -> Path:
 
 
 def kept_after(package: Path) -> set[str]:
-    """The parts whose code is still kept once the changes so far were looked for."""
+    """The sources of which code is still kept once the changes so far were looked for."""
     forget_if_changed(package)
-    return {path.relative_to(package).parts[0] for path in package.rglob("*.nbi")}
+    return {path.name.split(".")[0] for path in package.rglob("*.nbi")}
 
 
 def keep(package: Path) -> None:
-    """What Numba would have kept of each part, deeper ones too."""
+    """What Numba would have kept of each source."""
     forget_if_changed(package)
-    for name in ("facts", "loops", "loops/inner", "play", "words"):
-        folder = package / name / "__pycache__"
-        folder.mkdir(exist_ok=True)
-        (folder / "each.f-1.py311.nbi").touch()
-        (folder / "each.f-1.py311.1.nbc").touch()
+    for source in SOURCES:
+        path = package / source
+        (path.parent / "__pycache__" / f"{path.stem}.f-1.py311.nbi").touch()
+        (path.parent / "__pycache__" / f"{path.stem}.f-1.py311.1.nbc").touch()
+
+
+ALL = {Path(source).stem for source in SOURCES}
 
 
 def test_what_is_kept_stays_as_long_as_its_sources(package):
     keep(package)
-    assert kept_after(package) == {"facts", "loops", "play", "words"}
+    assert kept_after(package) == ALL
 
 
 @pytest.mark.parametrize(
-    ("changed", "left"),
+    ("changed", "gone"),
     [
-        ("play/rounds.py", {"facts", "loops", "words"}),
-        ("loops/inner/steps.py", {"facts", "words"}),
-        ("facts/numbers.py", {"facts", "words"}),
-        ("compiling.py", {"facts", "words"}),
-        ("words/names.py", {"facts", "loops", "play", "words"}),
+        ("play/rounds.py", {"rounds", "names", "others"}),
+        ("play/others.py", {"others"}),
+        ("loops/inner/steps.py", {"steps", "rounds", "names", "others"}),
+        ("facts/numbers.py", {"numbers", "steps", "rounds", "names", "others"}),
+        ("compiling.py", {"compiling", "steps", "rounds", "names", "others"}),
+        ("words/names.py", {"names"}),
     ],
 )
-@pytest.mark.parametrize("how", ["changed", "renamed"])
-def test_a_change_takes_what_has_it_in_it(package, changed, how, left):
+def test_a_change_takes_what_has_it_in_it(package, changed, gone):
     keep(package)
     path = package / changed
-    if how == "changed":
-        path.write_text(path.read_text() + "# another\n")
+    path.write_text(path.read_text() + "# another\n")
+    assert kept_after(package) == ALL - gone
+
+
+@pytest.mark.parametrize("how", ["gone", "added"])
+def test_a_source_that_comes_or_goes_takes_what_imports_it(package, how):
+    if how == "added":
+        (package / "facts" / "numbers.py").rename(package / "numbers.py")
+        keep(package)
+        (package / "numbers.py").rename(package / "facts" / "numbers.py")
     else:
-        path.rename(path.with_name("other.py"))
-    assert kept_after(package) == left
-    assert not (package / "words" / "__pycache__" / NAME).exists()
+        keep(package)
+        (package / "facts" / "numbers.py").unlink()
+    assert kept_after(package) == ALL - {"steps", "rounds", "names", "others"} - (
+        {"numbers"} if how == "added" else set()
+    )
 
 
 def test_code_of_which_nobody_knows_the_sources_goes(package):
     keep(package)
-    (package / "loops" / "__pycache__" / NAME).unlink()
-    assert kept_after(package) == {"facts", "play", "words"}
+    (package / "loops" / "inner" / "__pycache__" / NAME).unlink()
+    assert kept_after(package) == ALL - {"steps"}
 
 
 def test_folders_that_cannot_be_written_are_left_alone(package):
