@@ -31,7 +31,10 @@ def forget_if_changed(package: Path) -> None:
     Where nothing can be written, nothing is kept there either; a folder that `NUMBA_CACHE_DIR`
     names instead is not looked at.
     """
-    texts = {path.relative_to(package): path.read_bytes() for path in package.rglob("*.py")}
+    texts = {}
+    for path in package.rglob("*.py"):
+        with suppress(OSError):  # an editor's lock is a link that leads nowhere
+            texts[path.relative_to(package)] = path.read_bytes()
     imports = {path: _imported(path, text) & texts.keys() for path, text in texts.items()}
     digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
     folders: dict[Path, list[str]] = {}
@@ -47,6 +50,8 @@ def _imported(path: Path, text: bytes) -> set[Path]:
     """Sources that a source's imports may lead to, there or not."""
     found = set()
     for dots, place, names in IMPORTED.findall(text):
+        if len(dots) > len(path.parents):  # nobody's source, as it cannot be imported
+            continue
         folder = path.parents[len(dots) - 1].joinpath(*place.decode().split("."))
         modules = (folder / f"{name.decode()}.py" for name in re.findall(rb"\w+", names))
         found |= {folder.parent / f"{folder.name}.py", folder / "__init__.py", *modules}
@@ -65,7 +70,7 @@ def _forget_unless(folder: Path, made_from: Sequence[str]) -> None:
     """Delete what is kept of the sources in a folder whose line is not one of what is kept."""
     place = folder / "__pycache__" / NAME
     with suppress(OSError):
-        before = place.read_text().splitlines() if place.exists() else []
+        before = place.read_text(errors="replace").splitlines() if place.exists() else []
         if before == made_from:
             return
         for line in set(made_from) - set(before):

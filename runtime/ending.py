@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from planner.documents.document import PlannerError
+from planner.documents.errors import PlannerError, in_one_line
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,6 @@ class Ending:
         try:
             return self.to_text([*tokens])
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise PlannerError(
-                f"to_text: failed for tokens {[*tokens]!r:.60}: {reason:.120}"
+                f"to_text: failed for tokens {[*tokens]!r:.60}: {in_one_line(error)}"
             ) from error

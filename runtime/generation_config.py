@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
@@ -40,7 +41,7 @@ def sampling_of(config: GenerationConfig) -> Sampling:
     """
     for name, neutral in NEUTRAL.items():
         asked = getattr(config, name, None)
-        empty = isinstance(asked, Sized) and len(asked) == 0
+        empty = isinstance(asked, (list, tuple, dict)) and not asked
         if not (asked is None or empty or (neutral is not None and asked == neutral)):
             raise PlannerError(
                 f"generation_config.{name}: got {asked}, expected none: of what changes the next "
@@ -55,4 +56,5 @@ def sampling_of(config: GenerationConfig) -> Sampling:
             "top_p": 1.0 if config.top_p is None else config.top_p,
             "min_p": config.min_p or 0.0,
         }
-    return Sampling.parse(fields, "generation_config")
+    numbers = {name: np.asarray(value).item() for name, value in fields.items()}
+    return Sampling.parse(numbers, "generation_config")

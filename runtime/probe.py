@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from planner.documents.document import PlannerError
+from planner.documents.errors import PlannerError, in_one_line
 
 from .cache import RowCache
 from .language_model import LanguageModel
@@ -33,7 +33,7 @@ def check_tree_passes(model: LanguageModel) -> None:
     except PlannerError:
         raise
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        reason = in_one_line(error, 160)
         raise PlannerError(f"{model.info.name}: {_REFUSAL} ({reason})") from None
     got, expected = torch.stack((tree[1], after[0])), plain[2:]
     tolerance = TOLERANCE.get(model.dtype, TOLERANCE_OF_HALF_PRECISION)

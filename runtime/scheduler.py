@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from planner.documents.document import PlannerError
+from planner.documents.errors import PlannerError, in_one_line
 from planner.plans.report import SharedSteps
 
 from .inputs import checked_count
@@ -139,7 +139,9 @@ class Scheduler:
             )
         except BaseException as error:  # a person's interruption, too: caches are amid a step
             for request, _ in rows:
-                self._fail(request, f"request: the step that it was in failed ({_reason(error)})")
+                self._fail(
+                    request, f"request: the step that it was in failed ({in_one_line(error)})"
+                )
             raise
         ms = 1e3 * (perf_counter() - start)
         self.total_ms += ms
@@ -199,7 +201,7 @@ class Scheduler:
         try:
             row = self.decoder.writer(request.wanted, session, self._ways)
         except BaseException as error:
-            self._fail(request, f"request: it was given no row ({_reason(error)})")
+            self._fail(request, f"request: it was given no row ({in_one_line(error)})")
             raise
         self._rows[request], request.run = row, row.run
 
@@ -207,10 +209,6 @@ class Scheduler:
         """End the request with an error, and forget its caches, in which anything may stand."""
         self._rows.pop(request, None)
         request.done, request.fault = True, fault
-
-
-def _reason(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:120]
 
 
 class _Setting(NamedTuple):

@@ -123,6 +123,14 @@ def test_code_of_which_nobody_knows_the_sources_goes(package):
     assert kept_after(package) == ALL - {"steps"}
 
 
+def test_files_that_are_no_sources_are_passed_over(package):
+    keep(package)
+    (package / "play" / ".#rounds.py").symlink_to("somebody@a.machine:1")
+    (package / "play" / "scratch.py").write_text("from ....elsewhere import nothing\n")
+    (package / "words" / "__pycache__" / NAME).write_bytes(b"\xff\n")
+    assert kept_after(package) == ALL - {"names"}
+
+
 def test_folders_that_cannot_be_written_are_left_alone(package):
     for name in ("loops", "play"):
         (package / name / "__pycache__").touch()

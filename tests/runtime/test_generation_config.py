@@ -74,6 +74,8 @@ def test_greedy_text_under_a_penalty_is_that_of_generate():
 def test_without_sampling_it_is_greedy_and_top_k_is_as_transformers_has_it():
     assert sampling_of(GenerationConfig()).is_greedy
     assert sampling_of(GenerationConfig(do_sample=True)).top_k == DEFAULT_TOP_K
+    half = GenerationConfig(do_sample=True, temperature=torch.tensor(0.5))
+    assert sampling_of(half).temperature == 0.5
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,7 @@ def test_without_sampling_it_is_greedy_and_top_k_is_as_transformers_has_it():
     [
         {"num_beams": 4}, {"no_repeat_ngram_size": 3}, {"typical_p": 0.9}, {"guidance_scale": 0.0},
         {"forced_eos_token_id": 0}, {"suppress_tokens": torch.tensor([1, 2])},
+        {"forced_bos_token_id": torch.tensor(0)},
     ],
     ids=str,
 )  # fmt: skip
