@@ -44,7 +44,7 @@ def profile(num_prompts):
 CASES = [(0.0, "topk"), (0.0, "rrsw"), *((1.0, verifier) for verifier in VERIFIERS)]
 
 
-@pytest.mark.parametrize("num_prompts", [60, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("num_prompts", [40, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize(("temperature", "verifier"), CASES)
 def test_predicted_tokens_per_step_are_measured(name, temperature, verifier, num_prompts):

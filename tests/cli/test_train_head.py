@@ -19,6 +19,7 @@ from planner.cli import main
 from planner.cli.solve import head_beside
 from planner.documents.sampling import Sampling
 from planner.policies import StoppingDrafting
+from runtime import resumable
 from runtime.embedded import load_pair
 from runtime.heads import load_card, load_head
 from runtime.models import HuggingFaceModel
@@ -43,35 +44,43 @@ def refused(*arguments: object) -> str:
     return lines[0]
 
 
-def started(*arguments: object) -> subprocess.Popen:
-    """The command in a process of its own, which can be interrupted."""
+def interrupted(path: Path) -> tuple[int, str]:
+    """(exit code, stderr) of the long command, interrupted behind its first checkpoint."""
+    save = resumable._save
 
-    def interruptible() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # background jobs inherit that it is ignored
+    def save_and_interrupt(*state: object) -> None:
+        save(*state)
+        signal.raise_signal(signal.SIGINT)
 
-    code = f"from planner.cli import main; main({[str(a) for a in arguments]!r})"
-    return subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, preexec_fn=interruptible,
-    )  # fmt: skip
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(resumable, "_save", save_and_interrupt)
+            result = planner(*LONG, "-o", path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return result.exit_code, result.stderr
 
 
-def cut_off(folder: Path, ending: signal.Signals) -> tuple[int, str]:
-    """(exit code, stderr) of the long command, ended once it has written one more checkpoint."""
+def killed(path: Path) -> tuple[int, str]:
+    """(exit code, stderr) of the long command in a process of its own, killed once it has written
+    one more checkpoint."""
 
     def checkpoints() -> set[int]:
-        return {
-            path.stat().st_ino for path in folder.glob(".head.safetensors.*/training.checkpoint")
-        }
+        found = path.parent.glob(f".{path.name}.*/training.checkpoint")
+        return {checkpoint.stat().st_ino for checkpoint in found}
 
     before = checkpoints()
-    process = started(*LONG, "-o", folder / "head.safetensors")
+    words = [str(word) for word in (*LONG, "-o", path)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from planner.cli import main; main({words!r})"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     while checkpoints() <= before:
         assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.002)
-    process.send_signal(ending)
-    said = process.communicate()[1]
-    return process.returncode, said
+        time.sleep(0.02)
+    process.kill()
+    return process.wait(), process.communicate()[1]
 
 
 def test_a_head_is_trained_tried_and_drawn(tmp_path):
@@ -155,12 +164,12 @@ def test_two_heads_of_one_temperature_or_of_one_that_is_not_profiled_are_refused
 def test_cut_off_in_the_middle_it_ends_with_the_same_file(tmp_path):
     """Interrupted, called again, killed, called again: what one undisturbed run writes."""
     path, other = tmp_path / "head.safetensors", tmp_path / "undisturbed.safetensors"
-    code, said = cut_off(tmp_path, signal.SIGINT)
+    code, said = interrupted(path)
     assert code == 130
     assert said.splitlines()[-1] == "planner: interrupted"
     assert "the same command continues from there" in said.splitlines()[-2]
     assert "Traceback" not in said
-    code, said = cut_off(tmp_path, signal.SIGKILL)
+    code, said = killed(path)
     assert code == -signal.SIGKILL
     assert "continuing an interrupted run: 1 pieces are done" in said
     assert not path.exists()

@@ -1,7 +1,10 @@
 """Compiled functions that are found by name, in this process and in one that finds all compiled."""
 
+import runpy
 import subprocess
 import sys
+
+import pytest
 
 MODULE = """
 from numba import njit
@@ -46,17 +49,18 @@ except MemoryError as error:
 """
 
 
-def test_it_is_called_with_its_integers_and_heard_from_code_that_was_kept_too(tmp_path):
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_it_is_called_with_its_integers_and_heard_from_code_that_was_kept_too(
+    tmp_path, monkeypatch, capsys
+):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
     (tmp_path / "filling.py").write_text(MODULE)
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split("\n")
-        for _ in range(2)
-    ]
-    assert [each[0] for each in told] == ["0", "1"]
-    assert [each[1] for each in told] == 2 * ["filling._fill failed"]
+    monkeypatch.syspath_prepend(tmp_path)
+    runpy.run_path(str(program))
+    del sys.modules["filling"]
+    assert capsys.readouterr().out.split("\n")[:2] == ["0", "filling._fill failed"]
+    run = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split("\n")[:2] == ["1", "filling._fill failed"]

@@ -1,5 +1,6 @@
 """Compiled code goes once a source beside it has changed, and not before."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -98,16 +99,27 @@ def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
     assert (tmp_path / "__pycache__").is_file()
 
 
-def test_a_function_that_is_called_by_name_may_get_another_name(tmp_path):
-    """Of three sources one stays as it is; what was compiled from it calls the old name."""
+def test_a_function_that_is_called_by_name_may_get_another_name(tmp_path, monkeypatch, capsys):
+    """Of three sources one stays as it is; what was compiled from it calls the old name.
+
+    Compiled in this process, found in a second, compiled anew in a third."""
     room, found = tmp_path / "room", []
     room.mkdir()
     (room / "above.py").write_text(ABOVE)
-    for name in ("known", "known", "new"):
+    (tmp_path / "run.py").write_text(RUN)
+    monkeypatch.chdir(tmp_path)
+    for place, name in enumerate(("known", "known", "new")):
         (room / "called.py").write_text(CALLED.format(name=name))
         (room / "calls.py").write_text(CALLS.format(name=name))
-        run = subprocess.run(
-            [sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        found.append(run.stdout.strip())
+        if place == 0:
+            monkeypatch.setattr(sys, "path", [*sys.path])
+            runpy.run_path("run.py")
+            for module in ("above", "calls", "called"):
+                del sys.modules[module]
+            found.append(capsys.readouterr().out.strip())
+        else:
+            run = subprocess.run(
+                [sys.executable, "run.py"], capture_output=True, text=True, check=True
+            )
+            found.append(run.stdout.strip())
     assert found == ["0", "1", "0"]

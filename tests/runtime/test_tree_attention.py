@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import logging
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +16,8 @@ from runtime.loading import with_attention
 from tests.runtime.small_models import VOCABULARY, plan, small_model
 from tests.runtime.test_tree_passes import assert_equal, node_texts, plain_logits, random_tree
 
-ROOT = Path(__file__).parent.parent.parent
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-NAME = "tree" if INTERPRETED else "tree (reference)"
+NAME = "tree" if os.environ.get("TRITON_INTERPRET") == "1" else "tree (reference)"
+"""Under the interpreter, too: `tests/kernels/test_interpreter.py` asks for two of these tests."""
 GROUPED = ("llama", "qwen2", "mistral")
 """Each with four query heads over two key-value heads."""
 
@@ -128,8 +123,14 @@ def test_packed_bits_are_the_mask(num_rows, size):
             assert value & 0xFFFFFFFF == sum(1 << bit for bit, sees in enumerate(seen) if sees)
 
 
-@pytest.mark.parametrize("parents", [[-1], [-1, 0, 1, 2], [-1, 0, 0, 0, 1, 1, 2, 4, 4, 7]])
-@pytest.mark.parametrize("family", [*GROUPED, "qwen3", "gemma3_text"])
+FORKED = [-1, 0, 0, 0, 1, 1, 2, 4, 4, 7]
+
+
+@pytest.mark.parametrize(
+    ("family", "parents"),
+    [("llama", [-1]), ("llama", [-1, 0, 1, 2])]
+    + [(family, FORKED) for family in (*GROUPED, "qwen3", "gemma3_text")],
+)
 def test_greedy_decoding_is_that_of_sdpa(family, parents):
     target, draft = small_model(family), small_model("llama", seed=1, layers=1, hidden=16)
     expected = Decoder.from_plan(plan(parents), target, draft).generate([11, 42, 7])
@@ -222,20 +223,3 @@ def test_an_unknown_attention_is_refused_in_one_line():
     for question in (with_attention, load_model):
         with pytest.raises(PlannerError, match="got 'fast', expected one of auto, tree, sdpa"):
             question(small_model("llama") if question is with_attention else ".", attention="fast")
-
-
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-def test_the_triton_kernels_give_the_same_logits_and_rows():
-    """The tests of logits above, and one of the cache, where Triton interprets its kernels: it
-    looks at this variable once, so in a process of its own.  Of the families, which hand the
-    kernels the same shapes, one each: interpreting is slow."""
-    if INTERPRETED:
-        pytest.skip("this is that process")
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "tests/runtime/test_cache.py", __file__,
-         "-k", "24_nodes and llama or some_nodes and qwen2 or moved_alike", "-o", "addopts="],
-        cwd=ROOT, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout[-4000:]
-    assert " 14 passed" in result.stdout

@@ -40,7 +40,7 @@ def without_some(rng, p: np.ndarray) -> np.ndarray:
 def test_it_accepts_what_plain_bisection_accepts(size, k):
     rng = np.random.default_rng([size, k])
     for sharpness in (0.05, 0.3, 2.0, 50.0):
-        for _ in range(20):
+        for _ in range(8):
             p, q = drawn(rng, size, sharpness), drawn(rng, size, sharpness)
             for target, draft in ((p, q), (without_some(rng, p), q), (p, without_some(rng, q))):
                 factor = selection_factor(target, draft, k)

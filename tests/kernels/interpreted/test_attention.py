@@ -39,9 +39,9 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("num_splits", [1, 3, 9])
+@pytest.mark.parametrize("num_splits", [1, 4])
 def test_the_kernels_compute_what_the_reference_defines(name, num_splits):
-    """More splits than blocks, too: lists of 0 to 6 blocks in up to 9 splits."""
+    """More splits than blocks, too: lists of 0 to 6 blocks in up to 4 splits."""
     shape = SHAPES[name]
     output = shape.output(num_splits=num_splits)
     assert relative_error(output, shape.truth()) < FLOAT32
