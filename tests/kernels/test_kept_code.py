@@ -102,24 +102,29 @@ def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
 def test_a_function_that_is_called_by_name_may_get_another_name(tmp_path, monkeypatch, capsys):
     """Of three sources one stays as it is; what was compiled from it calls the old name.
 
-    Compiled in this process, found in a second, compiled anew in a third."""
+    Compiled in this process, found in a second, compiled anew in a third.
+    """
+
+    def here() -> str:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "path", [*sys.path])
+            runpy.run_path("run.py")
+        for module in ("above", "calls", "called"):
+            del sys.modules[module]
+        return capsys.readouterr().out
+
+    def there() -> str:
+        return subprocess.run(
+            [sys.executable, "run.py"], capture_output=True, text=True, check=True
+        ).stdout
+
     room, found = tmp_path / "room", []
     room.mkdir()
     (room / "above.py").write_text(ABOVE)
     (tmp_path / "run.py").write_text(RUN)
     monkeypatch.chdir(tmp_path)
-    for place, name in enumerate(("known", "known", "new")):
+    for name, run in (("known", here), ("known", there), ("new", there)):
         (room / "called.py").write_text(CALLED.format(name=name))
         (room / "calls.py").write_text(CALLS.format(name=name))
-        if place == 0:
-            monkeypatch.setattr(sys, "path", [*sys.path])
-            runpy.run_path("run.py")
-            for module in ("above", "calls", "called"):
-                del sys.modules[module]
-            found.append(capsys.readouterr().out.strip())
-        else:
-            run = subprocess.run(
-                [sys.executable, "run.py"], capture_output=True, text=True, check=True
-            )
-            found.append(run.stdout.strip())
+        found.append(run().strip())
     assert found == ["0", "1", "0"]
