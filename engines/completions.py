@@ -66,6 +66,7 @@ def chain_facts(name: str, files: Files, *, version_word: str) -> EngineFacts:
         verifier="topk",
         solvers=["chain"],
         most_tokens=files.most_tokens,
+        method=files.method,
         target=files.target,
         draft=files.draft,
         place=files.place,

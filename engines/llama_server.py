@@ -16,7 +16,7 @@ from typing import Any
 from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
-from planner.export.llamacpp import flags_of
+from planner.export.llamacpp import LOOKED_UP, MODELS, WITHOUT_MODEL, flags_of
 from planner.policies import ConfidentDrafting, Drafting
 
 from .asking import asked, at_once, is_healthy
@@ -33,16 +33,23 @@ SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
 
 
 class LlamaServer(ToldByName):
-    """`llama-server` with a draft model (`draft-simple`)."""
+    """`llama-server` with a draft model (`draft-simple`), or another method."""
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
     batches = True
-    has_benchmark = True
+    methods = (*MODELS, *LOOKED_UP)
+    without_model = WITHOUT_MODEL
+
+    @property
+    def has_benchmark(self) -> bool:
+        """Yes, but it does not time other methods' drafts."""
+        return self.files.method is None
 
     @cached_property
     def facts(self) -> EngineFacts:
         for role, file in (("target", self.files.target), ("draft", self.files.draft)):
-            if not Path(file).is_file():
+            is_needed = role == "target" or file or self.files.method is None
+            if is_needed and not Path(file).is_file():
                 raise PlannerError(f"engine-{role}: got {file}, expected a GGUF file of the {role}")
         if any(option.startswith("--spec-draft-sampling") for option in self.files.options):
             raise PlannerError(
@@ -57,9 +64,10 @@ class LlamaServer(ToldByName):
             name="llamacpp",
             version=version[1].strip() if version else "unknown",
             verifier="topk",
-            solvers=["chain", "confident"],
+            solvers=["chain", "confident"] if self.has_benchmark else ["chain"],
             most_tokens=self.files.most_tokens,
-            confidence_of=LOOKED_AT,
+            confidence_of=LOOKED_AT if self.has_benchmark else None,
+            method=self.files.method,
             target=self.files.target,
             draft=self.files.draft,
             place=self.files.place,
@@ -68,8 +76,9 @@ class LlamaServer(ToldByName):
         )
 
     def told(self, drafting: Drafting) -> Mapping[str, object]:
-        flags = flags_of(drafting)
-        return {"n-max": flags["spec-draft-n-max"], "p-min": flags["spec-draft-p-min"]}
+        flags = flags_of(drafting, self.files.method)
+        names = ("n-max", "p-min", "size-m")
+        return {name: value for name in names for key, value in flags.items() if key.endswith(name)}
 
     def running(
         self, drafting: Drafting | None, requests: int = 1
@@ -87,13 +96,17 @@ class LlamaServer(ToldByName):
         command += ["-c", str(requests * self.context), "-np", str(requests)]
         command += self._threads("-t", "-tb")
         if drafting is not None:
-            flags = {"spec-draft-model": self.files.draft, **flags_of(drafting)}
+            flags = flags_of(drafting, self.files.method)
+            if self.files.draft:
+                flags = {"spec-draft-model": self.files.draft, **flags}
             command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
             command += self._threads("-td", "-tbd")
         with served([*command, *more, *self.files.options], lambda: is_healthy(address)) as process:
             yield _Server(address, process)
 
-    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes:
+    def passes(self, sizes: Sequence[int], *, context: int, repeats: int) -> PassTimes | None:
+        if not self.has_benchmark:
+            return None
         return PassTimes(
             *(
                 self._bench(file, sizes, context, repeats)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
-from planner.documents.profile import Acceptance, Profile, Replay
+from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs
 from planner.documents.tree import Tree
@@ -21,18 +19,23 @@ from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs
 from planner.export import check_min_p
 from planner.verifiers import verifier_at
-from profiler.acceptance import Tracing, acceptance_entries, measure_acceptance, texts_of
-from profiler.journal import Journal, Piece, identity_of, measured_by
+from profiler.journal import Journal, Piece, measured_by
 from profiler.measure import Progress
 from profiler.profile_settings import Settings, fitted
-from profiler.recording import Recording, Width, record_replays, replay_entry
 from profiler.target_texts import check_prompts
-from runtime.machine import describe_execution, describe_machine
 from runtime.pair import Pair
-from runtime.written import Written, logits_behind
 
+from .acceptance_sources import (
+    AcceptanceAsked,
+    AcceptanceSource,
+    CountedByEngine,
+    Found,
+    Start,
+    Starts,
+    TracedPair,
+)
 from .engine_costs import Early, engine_costs, evened, start_errors, two_clocks
-from .program import Program, Running, check_batches
+from .program import Program, check_batches
 from .timing import (
     TIMED_TOKENS,
     Turns,
@@ -53,13 +56,10 @@ NUM_ENDED = 3
 """Starts of chains that end early: one start is in a quick or a slow state by chance."""
 NEAR = 0.1
 """The share by which a chain may seem slower than the fastest, and is timed closer all the same."""
-NUM_COMPARED, COMPARED_TOKENS, LEAST_SAME = 4, 16, 0.5
-"""Prompts and tokens by which the engine's target is compared with the pair's, and the share of
-these that have to be the same."""
 
 
 def measure_engine_profile(
-    pair: Pair,
+    pair: Pair | CountedByEngine,
     prompts: Sequence[Sequence[int]],
     settings: Settings,
     *,
@@ -68,6 +68,8 @@ def measure_engine_profile(
     report_line: Callable[[str], None] = lambda line: None,
 ) -> Profile:
     """Measure an engine on this machine, and the acceptance of `pair` under its way of drafting.
+
+    pair  the models; where only the engine loads them, acceptance is what it counts
 
     See `measure_profile`; one request is always timed.  Raises PlannerError also where the engine
     fails.
@@ -107,7 +109,8 @@ def measure_engine_profile(
             f"0 alone: where {facts.name} samples with a draft, its text does not follow the "
             "target's distribution; give --temperature 0"
         )
-    identity = identity_of(pair, prompts) | {
+    source = pair if isinstance(pair, CountedByEngine) else TracedPair(pair)
+    identity = source.identity(prompts) | {
         "engine": facts.model_dump(),
         "samplings": [each.model_dump() for each in settings.samplings],
         "extent": asdict(extent),
@@ -115,35 +118,25 @@ def measure_engine_profile(
     }
     journal = Journal(output, identity, measured_by(), report_line)
     turns = Turns(prompts, settings.samplings[-1], TIMED_TOKENS, settings.seed)
-    width = Width(facts.most_tokens + 1, 1)
-    traced: dict[Sampling, Piece] = {}
-    trees: dict[Sampling, Piece] = {}
-    with Progress(_work(settings, engine), journal) as progress:
-        for sampling in settings.samplings:
-            tracing = Tracing(1, settings.seed, (facts.verifier,))
-            trace = partial(measure_acceptance, num_tokens=extent.num_tokens)
-            traced[sampling] = progress.piece(
-                f"acceptance-{sampling}", partial(trace, pair, prompts, sampling, tracing)
-            )
-            texts = [
-                Written(*each) for each in zip(prompts, texts_of(traced[sampling]), strict=True)
-            ]
-            verifier = verifier_at(facts.verifier, sampling).name
-            recording = Recording(verifier, width, settings.seed, of_draft=facts.confidence_of)
-            trees[sampling] = progress.piece(
-                f"trees-{sampling}", partial(record_replays, pair, texts, sampling, recording)
-            )
-        with engine.running(None) as plain:
-            check_models(plain, pair, prompts[:NUM_COMPARED], facts)
-        profile_of = partial(_profile, pair, facts, traced, trees, width)
+    work = _work(settings, engine) | source.work(settings.samplings)
+    with Progress(work, journal) as progress:
+        samplings = settings.samplings
+        asked = AcceptanceAsked(prompts, samplings, extent.num_tokens, settings.seed)
+        acceptance_of = source.begun(engine, asked, progress)
+        alone: Starts = []
+
+        def profile_of(costs: list[Costs], starts: Starts) -> Profile:
+            return _profile(source, facts, acceptance_of(alone or starts), costs)
+
         costs: list[Costs] = []
         for requests in sorted({1, *settings.batch_sizes}):
             many = replace(turns, requests=requests)
-            found, line = _chain_costs(engine, many, settings.samplings, progress, profile_of)
+            found, starts, line = _chain_costs(engine, many, samplings, progress, profile_of)
+            alone = alone or [*starts, *source.further(engine, turns, samplings, starts, progress)]
             costs += found
             if line:
                 report_line(line)
-    return profile_of(costs).model_copy(update={"surroundings": progress.surroundings})
+    return profile_of(costs, alone).model_copy(update={"surroundings": progress.surroundings})
 
 
 def _chain_costs(
@@ -151,10 +144,10 @@ def _chain_costs(
     turns: Turns,
     samplings: Sequence[Sampling],
     progress: Progress,
-    profile_of: Callable[[list[Costs]], Profile],
-) -> tuple[list[Costs], str]:
-    """The costs of `turns.requests` requests that decode together, one entry for each sampling, and
-    a line on how two clocks agree.
+    profile_of: Callable[[list[Costs], Starts], Profile],
+) -> tuple[list[Costs], Starts, str]:
+    """The costs of `turns.requests` requests that decode together, one entry for each sampling, the
+    steps that they are made of, and a line on how two clocks agree.
 
     They are timed for as long again, every few prompts by engines that were started anew: as long
     as it runs, one is some percent faster or slower than another.  Where only whole steps tell what
@@ -167,8 +160,7 @@ def _chain_costs(
     def timed(
         name: str, sizes: Sequence[int], start: int, time: Callable[..., Piece]
     ) -> dict[int, Piece]:
-        places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
-        prompts = [turns.prompts[place % len(turns.prompts)] for place in places]
+        prompts = [turns.prompts[place] for place in _places(turns, start)]
         each = partial(time, engine, turns=replace(turns, prompts=prompts))
         return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
@@ -181,50 +173,46 @@ def _chain_costs(
     )
     costs = partial(engine_costs, engine.facts, turns.context, samplings, passes, early=early)
     steps = timed("steps", sizes, 0, full)
-    near = sizes if engine.has_benchmark else promising(profile_of(costs(steps)), sizes)
+    near = sizes
+    if not engine.has_benchmark:
+        near = promising(profile_of(costs(steps), [Start(_places(turns, 0), steps)]), sizes)
     again = {f"again-{start}": start for start in range(1, 1 + len(sizes) // len(near))}
     progress.expect({f"{name}-{n}{suffix}": 5 for name in again for n in near})
     starts = [steps, *(timed(name, near, start, full) for name, start in again.items())]
     errors = start_errors(starts, near)
-    steps |= joined(starts if engine.has_benchmark else evened(starts, near), near)
+    even = starts if engine.has_benchmark else evened(starts, near)
+    steps = steps | joined(even, near)
     found = [
         each.model_copy(update={"batch_size": requests, "start_error": error})
         for each, error in zip(costs(steps), errors, strict=True)
     ]
-    return found, two_clocks(passes, steps)
+    counted = [Start(_places(turns, start), each) for start, each in enumerate(starts)]
+    return found, counted, two_clocks(passes, steps)
+
+
+def _places(turns: Turns, start: int) -> list[int]:
+    """Numbers of the prompts that a start of the engine is timed with."""
+    places = range(NUM_TIMED * start, NUM_TIMED * (start + 1))
+    return [place % len(turns.prompts) for place in places]
 
 
 def _profile(
-    pair: Pair,
-    facts: EngineFacts,
-    traced: Mapping[Sampling, Piece],
-    trees: Mapping[Sampling, Piece],
-    width: Width,
-    costs: list[Costs],
+    source: AcceptanceSource, facts: EngineFacts, found: Found, costs: list[Costs]
 ) -> Profile:
     """The profile, as far as it is measured."""
-    acceptance: list[Acceptance] = []
-    replays: list[Replay] = []
-    arrays: Piece = {}
-    for sampling, piece in traced.items():
-        entries, named = acceptance_entries(piece, sampling)
-        verifier = verifier_at(facts.verifier, sampling).name
-        entry, kept = replay_entry(trees[sampling], sampling, verifier, width)
-        acceptance += [each for each in entries if each.verifier == facts.verifier]
-        replays.append(entry)
-        arrays |= named | kept
-    return Profile(
+    profile = Profile(
         written_by=WRITTEN_BY,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=describe_machine(pair.target.device),
-        execution=describe_execution(pair.target),
-        target=pair.target.info,
-        draft=pair.draft.info,
+        machine=source.machine,
+        execution=source.execution,
+        target=source.target,
+        draft=source.draft,
         engine=facts,
         costs=costs,
-        acceptance=acceptance,
-        replays=replays,
-    ).with_arrays(arrays, "profile.safetensors")
+        acceptance=found.acceptance,
+        replays=found.replays,
+    )
+    return profile.with_arrays(found.arrays, "profile.safetensors") if found.arrays else profile
 
 
 def promising(profile: Profile, sizes: Sequence[int]) -> list[int]:
@@ -243,31 +231,6 @@ def promising(profile: Profile, sizes: Sequence[int]) -> list[int]:
         best = max(speeds.values())
         found |= {length for length, speed in speeds.items() if speed > (1 - NEAR) * best}
     return sorted(found)
-
-
-def check_models(
-    running: Running, pair: Pair, prompts: Sequence[Sequence[int]], facts: EngineFacts
-) -> None:
-    """Raise PlannerError unless the engine's target writes what the pair's does.
-
-    Along greedy texts of the engine the target is asked which token it takes to be the likeliest;
-    narrow types of weights differ here and there, other models nearly everywhere.
-    """
-    same = total = 0
-    for prompt in prompts:
-        text = running.decode(
-            prompt, Sampling(temperature=0.0), num_tokens=COMPARED_TOKENS, seed=0
-        ).tokens
-        known = [token for token in text if token < pair.vocab_size]
-        likeliest = logits_behind(pair.target, Written(prompt, known)).argmax(-1)
-        same += int((likeliest.cpu() == torch.tensor(known)).sum())
-        total += len(text)
-    if same < LEAST_SAME * total:
-        raise PlannerError(
-            f"engine-target: got {facts.target}, whose greedy text is that of "
-            f"{pair.target.info.name} at {same} of {total} tokens, expected the same model; give "
-            "--target and --engine-target of one model"
-        )
 
 
 def _suffix(requests: int) -> str:
@@ -295,6 +258,4 @@ def _work(settings: Settings, engine: Program) -> dict[str, int]:
         for start in range(_ended_starts(engine)):
             for name in ("unbegun", "ended"):
                 work |= {f"{name}-{start}-{n}{suffix}": 2 * requests for n in sizes}
-    for sampling in settings.samplings:
-        work |= {f"acceptance-{sampling}": 5, f"trees-{sampling}": 20}
     return work

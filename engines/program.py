@@ -27,6 +27,8 @@ class Files:
     options  more words of its command line
     threads  of the processor; None: as many as it takes by itself
     most_tokens  drafted by one step, at most: so far it is timed
+    method   its own word for how it drafts, with `draft` or, where that is empty, alone; None: by a
+             draft model
     """
 
     target: str
@@ -35,13 +37,14 @@ class Files:
     options: tuple[str, ...] = ()
     threads: int | None = None
     most_tokens: int = MOST_TOKENS
+    method: str | None = None
 
     @classmethod
     def of(cls, facts: EngineFacts) -> Files:
         """The files that a profile's engine was started with."""
         return cls(
             facts.target, facts.draft, facts.place, tuple(facts.options), facts.threads,
-            facts.most_tokens,
+            facts.most_tokens, facts.method,
         )  # fmt: skip
 
 
@@ -138,7 +141,25 @@ class ToldByName(ABC):
     """Tokens of a text that it makes room for."""
     default: ClassVar[Drafting]
     batches: ClassVar[bool] = False
-    has_benchmark: ClassVar[bool] = False
+    methods: ClassVar[Sequence[str]] = ()
+    """Its words for the methods that it can be told to draft by."""
+    without_model: ClassVar[Sequence[str]] = ()
+    """Those, of them, that need no file."""
+
+    def __post_init__(self) -> None:
+        method = self.files.method
+        if method is not None and method not in self.methods:
+            known = ", ".join(self.methods) or "none: it drafts by a draft model alone"
+            raise PlannerError(f"engine-method: got {method}, expected {known}")
+        if method is not None and not self.files.draft and method not in self.without_model:
+            raise PlannerError(
+                f"engine-draft: got none, expected the model or the heads that {method} drafts with"
+            )
+
+    @property
+    def has_benchmark(self) -> bool:
+        """See `Program.has_benchmark`."""
+        return False
 
     def accepting(self, drafting: Drafting, requests: int = 1) -> AbstractContextManager[Running]:
         """See `Program.accepting`."""

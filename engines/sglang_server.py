@@ -1,9 +1,10 @@
-"""SGLang: `sglang serve` with a draft model.
+"""SGLang: `sglang serve` with a draft model, or heads.
 
 Read in the source of SGLang 0.5.23, and untried on a GPU:
 
 - `--speculative-algorithm STANDALONE` with top-k 1 drafts chains of the draft's likeliest tokens,
-  in every step as many as it was told.  Drawn ones are not to be had with it
+  in every step as many as it was told, and so do heads with `EAGLE`, `EAGLE3` and `NEXTN`.  Drawn
+  ones are not to be had with a draft model, and with heads not asked for
   (`--speculative-use-rejection-sampling` is for EAGLE).
 - `srt/speculative/eagle_utils.py` verifies with `tree_speculative_sampling_target_only`, draft
   probabilities all zero and thresholds 1 unless others are given: a token is accepted with the
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from planner.documents.engine import EngineFacts
-from planner.export.sglang import flags_of
+from planner.export.sglang import ALGORITHMS, WITHOUT_MODEL, flags_of
 from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
@@ -33,10 +34,12 @@ COUNTERS = CounterNames(steps="sglang:spec_verify_calls_total")
 
 
 class SglangServer(ToldByName):
-    """`sglang serve` with a draft model, or alone."""
+    """`sglang serve` with a draft model or heads, or alone."""
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
     batches = True
+    methods = ALGORITHMS
+    without_model = WITHOUT_MODEL
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -44,7 +47,10 @@ class SglangServer(ToldByName):
 
     def told(self, drafting: Drafting) -> Mapping[str, object]:
         name = "speculative-num-steps"
-        return {name: flags_of(drafting, self.files.draft)[name]}
+        return {name: self._flags(drafting)[name]}
+
+    def _flags(self, drafting: Drafting) -> dict[str, str | int | None]:
+        return flags_of(drafting, self.files.draft or None, self.files.method)
 
     @contextmanager
     def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
@@ -53,7 +59,7 @@ class SglangServer(ToldByName):
         room = cache_room(self.context, requests)
         command += ["--max-total-tokens", str(room), "--enable-metrics"]
         if drafting is not None:
-            told = flags_of(drafting, self.files.draft)
+            told = {name: each for name, each in self._flags(drafting).items() if each is not None}
             command += [word for name, value in told.items() for word in (f"--{name}", str(value))]
         counters = None if drafting is None else COUNTERS
         with streaming("sglang", command, self.files.options, counters) as server:

@@ -30,6 +30,8 @@ TIMED_TOKENS = 64
 """Tokens of a text that is timed, at least."""
 STEPS = 8
 """Steps of full length in every text, at least: those at its end are shorter."""
+COUNTED_SECONDS = 60.0
+"""How long further prompts are decoded for nothing but the counts of a chain's steps."""
 READ, PLAIN_STEPS = 8, 8
 """Tokens of a prompt that are read before a single step, and steps without a draft beside it."""
 SECONDS, LEAST = (10.0, 30.0), (1, 3)
@@ -109,8 +111,9 @@ def time_steps(
     engine: Program, length: int, *, turns: Turns, samplings: Sequence[Sampling], begun: bool = True
 ) -> Piece:
     """Chains of `length` in turns with none, both started for it: milliseconds a step of either
-    ("plain", "drafted"), and tokens drafted by a step ("length"), which are fewer at a text's end:
-    float64 [samplings, prompts] each, of as many prompts as there is time for.
+    ("plain", "drafted"), tokens drafted by a step ("length"), which are fewer at a text's end, and
+    "tokens" emitted in "steps": float64 [samplings, prompts] each, of as many prompts as there is
+    time for.
 
     begun  False: chains that may have `length` tokens, and are hardly ever begun, since the draft
            is hardly ever so sure
@@ -118,7 +121,8 @@ def time_steps(
     drafting = ConfidentDrafting(max_depth=length, confidence=0.0 if begun else NEVER)
     most = length if begun else 0
     enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * most))
-    columns: dict[str, list[list[float]]] = {"plain": [], "drafted": [], "length": []}
+    names = ("plain", "drafted", "length", "tokens", "steps")
+    columns: dict[str, list[list[float]]] = {name: [] for name in names}
     with (
         engine.running(None, turns.requests) as plain,
         engine.running(drafting, turns.requests) as running,
@@ -134,7 +138,31 @@ def time_steps(
                 columns[name].append([each[name][0].ms / each[name][0].num_steps for each in found])
             ran = [each["drafted"][0] for each in found]
             columns["length"].append([each.num_drafted / each.num_steps or most for each in ran])
+            columns["tokens"].append([each.num_timed for each in ran])
+            columns["steps"].append([each.num_steps for each in ran])
     return {name: np.array(each).T for name, each in columns.items()}
+
+
+def count_steps(
+    engine: Program, length: int, *, turns: Turns, samplings: Sequence[Sampling]
+) -> Piece:
+    """ "tokens" that chains of `length` emit in "steps", as in `time_steps`, of as many prompts as
+    there is time for, and of one at least."""
+    drafting = ConfidentDrafting(max_depth=length, confidence=0.0)
+    enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
+    rows: list[list[tuple[int, int]]] = []
+    with engine.running(drafting) as running:
+        end = perf_counter() + COUNTED_SECONDS
+        for number in range(len(turns.prompts)):
+            if rows and perf_counter() > end:
+                break
+            found = [
+                replace(enough, sampling=each).decoded({"": running}, [number])[""][0]
+                for each in samplings
+            ]
+            rows.append([(each.num_timed, each.num_steps) for each in found])
+    tokens, steps = np.array(rows, np.float64).transpose(2, 1, 0)
+    return {"tokens": tokens, "steps": steps}
 
 
 def time_ended(engine: Program, most: int, *, turns: Turns) -> Piece:

@@ -1,4 +1,4 @@
-"""vLLM: `vllm serve` with a draft model.
+"""vLLM: `vllm serve` with a draft model, or another method of its own.
 
 Read in the source of vLLM 0.33.0, and untried on a GPU:
 
@@ -12,19 +12,21 @@ Read in the source of vLLM 0.33.0, and untried on a GPU:
   and the text follows the target's distribution.  Where greedy, the target's likeliest is accepted.
 - `v1/spec_decode/metrics.py` counts what `COUNTERS` names, in steps with drafted tokens alone;
   tokens accepted behind the end of a text are counted too.
+- So it is with the heads of `eagle`, `eagle3`, `mtp` and others, and with what `ngram` copies: a
+  token is drafted as the likeliest one, or without any distribution.
 - `rejection_sample_method: synthetic` is not used here: a step takes as long whatever is accepted,
   so that times are of the same texts that a check decodes.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
 from planner.documents.engine import EngineFacts
-from planner.export.vllm import settings_of
+from planner.export.notations import as_json
+from planner.export.vllm import LOOKED_UP, METHODS, WITHOUT_MODEL, settings_of
 from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
@@ -46,10 +48,12 @@ EXAMPLE = 5
 
 
 class VllmServer(ToldByName):
-    """`vllm serve` with a draft model, or alone."""
+    """`vllm serve` with a draft model or another method, or alone."""
 
     default = ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
     batches = True
+    methods = (*METHODS, *LOOKED_UP)
+    without_model = WITHOUT_MODEL
 
     @cached_property
     def facts(self) -> EngineFacts:
@@ -57,7 +61,10 @@ class VllmServer(ToldByName):
 
     def told(self, drafting: Drafting) -> Mapping[str, object]:
         name = "num_speculative_tokens"
-        return {name: settings_of(drafting, self.files.draft)[name]}
+        return {name: self._settings(drafting)[name]}
+
+    def _settings(self, drafting: Drafting) -> dict[str, object]:
+        return settings_of(drafting, self.files.draft or None, method=self.files.method)
 
     @contextmanager
     def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
@@ -70,8 +77,7 @@ class VllmServer(ToldByName):
         command += ["--max-model-len", str(self.context), "--gpu-memory-utilization", SHARE]
         command += ["--num-gpu-blocks-override", str(cache_room(self.context, requests) // BLOCK)]
         if drafting is not None:
-            told = json.dumps(settings_of(drafting, self.files.draft))
-            command += ["--speculative-config", told]
+            command += ["--speculative-config", as_json(self._settings(drafting)).strip()]
         counters = None if drafting is None else COUNTERS
         with streaming("vllm", command, self.files.options, counters) as server:
             yield server

@@ -170,7 +170,9 @@ def acceptance_entries(
                     PromptAcceptance(num_positions=len(rows), acceptance=mean_rates(rows))
                     for rows in np.split(expected.astype(np.float64), ends)
                 ],
-                **names,
+                expected=names.get("expected"),
+                emitted=names.get("emitted"),
+                entering=names.get("entering"),
             )
         )
     return entries, arrays

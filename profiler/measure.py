@@ -18,7 +18,8 @@ from tqdm import tqdm
 
 from planner.documents.document import PlannerError
 from planner.documents.head_card import HeadFile
-from planner.documents.profile import Acceptance, OptimalAcceptance, Profile, Replay
+from planner.documents.optimal_acceptance import OptimalAcceptance
+from planner.documents.profile import Acceptance, Profile, Replay
 from planner.documents.sampling import Sampling
 from planner.documents.surroundings import DISTURBED, Surroundings
 from planner.documents.times import Costs

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.documents.profile import OptimalAcceptance, PromptOptimum
+from planner.documents.optimal_acceptance import OptimalAcceptance, PromptOptimum
 from planner.documents.sampling import Sampling
 from planner.verifiers.transport import (
     MIN_ROWS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
-from runtime.pair import Pair
+from runtime.pair import Served
 
 from .recording import Width
 from .times.batches import grid_at
@@ -69,7 +69,7 @@ class Settings:
     wanted: Extent = QUICK
 
 
-def fitted(settings: Settings, pair: Pair, longest_prompt: int) -> Extent:
+def fitted(settings: Settings, pair: Served, longest_prompt: int) -> Extent:
     """`settings` with every number settled, those not named as large as `pair` allows.
 
     longest_prompt  tokens of the longest prompt, which the target is to continue
@@ -113,7 +113,7 @@ def fitted(settings: Settings, pair: Pair, longest_prompt: int) -> Extent:
 
 
 def shortened(
-    prompts: Sequence[Sequence[int]], pair: Pair, num_tokens: int | None
+    prompts: Sequence[Sequence[int]], pair: Served, num_tokens: int | None
 ) -> list[list[int]]:
     """Prompts that nobody named, made to fit `pair`: their first tokens, those that it knows.
 
@@ -128,7 +128,7 @@ def shortened(
     return [prompt[: max(1, room)] for prompt in known if prompt]
 
 
-def _most_nodes(settings: Settings, pair: Pair) -> int:
+def _most_nodes(settings: Settings, pair: Served) -> int:
     """The largest tree, among halves of what is wanted, that finds room behind every context."""
     least = max(settings.contexts or (1,))
     num_nodes = settings.wanted.max_nodes
@@ -137,6 +137,6 @@ def _most_nodes(settings: Settings, pair: Pair) -> int:
     return num_nodes
 
 
-def _deepest(max_nodes: int, pair: Pair) -> int:
+def _deepest(max_nodes: int, pair: Served) -> int:
     """Levels of the deepest tree that is timed."""
     return CostGrid.up_to(max_nodes, pair.vocab_size).depth

@@ -13,7 +13,7 @@ from planner.documents.sampling import Sampling
 from runtime.held_tokens import held_by
 from runtime.language_model import LanguageModel
 from runtime.models import HuggingFaceModel
-from runtime.pair import Pair
+from runtime.pair import Served
 from runtime.randomness import Source, seeded_source
 from runtime.token_distribution import distribution
 
@@ -49,7 +49,7 @@ def sample_continuations(
     return [_until_stop(results[index], stop) for index in range(len(prompts))]
 
 
-def check_prompts(prompts: Sequence[Sequence[int]], pair: Pair, num_tokens: int) -> None:
+def check_prompts(prompts: Sequence[Sequence[int]], pair: Served, num_tokens: int) -> None:
     """Raise PlannerError unless each prompt can be continued by `num_tokens` tokens."""
     for index, prompt in enumerate(prompts):
         if not prompt or min(prompt) < 0 or max(prompt) >= pair.vocab_size:

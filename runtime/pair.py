@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from planner.documents.document import PlannerError
 
 from .language_model import HiddenModel, LanguageModel
+
+
+class Served(Protocol):
+    """Models by what they can be asked."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that they know."""
+
+    @property
+    def max_positions(self) -> int:
+        """Tokens of a text, at most."""
 
 
 @dataclass(frozen=True)

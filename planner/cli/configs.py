@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..documents.document import PlannerError, read_json
-from ..documents.model_shape import ModelShape
-from ..documents.origin import looks_up
+from ..documents.model_shape import ModelShape, count_in
+from ..documents.origin import ModelInfo, looks_up
 from .models import EMBEDDED, is_embedded, quiet_hub
+
+if TYPE_CHECKING:
+    from engines.acceptance_sources import CountedByEngine
 
 CONFIG = "config.json"
 
@@ -24,11 +27,44 @@ def shape_named(name: str) -> ModelShape:
             f"draft: got {name}, whose time is on no data sheet, expected a model; planner "
             "profile measures it"
         )
+    return ModelShape.of(_config(name), name)
+
+
+def counted_pair(target: str, draft: str) -> CountedByEngine:
+    """A target and what drafts for it, which only an engine loads.
+
+    draft  its name, or the method that needs no model
+
+    Raises PlannerError where the target has no config.json, or none that says its sizes.
+    """
+    from engines.acceptance_sources import CountedByEngine
+
+    whole = _config(target)
+    config = whole.get("text_config", whole)
+    vocab_size = count_in(config, "vocab_size", target)
+    max_positions = count_in(config, "max_position_embeddings", target)
+    try:
+        num_parameters = ModelShape.of(config, target).num_parameters
+    except PlannerError:
+        num_parameters = 0
+    info = ModelInfo(
+        name=target,
+        fingerprint="",
+        num_parameters=num_parameters,
+        vocab_size=vocab_size,
+        max_positions=max_positions,
+    )
+    dtype = whole.get("dtype") or whole.get("torch_dtype") or "unknown"
+    drafted = info.model_copy(update={"name": draft, "num_parameters": 0})
+    return CountedByEngine(info, drafted, str(dtype))
+
+
+def _config(name: str) -> dict[str, Any]:
     if is_embedded(name):
-        return ModelShape.of(_embedded(name), name)
+        return _embedded(name)
     folder = Path(name)
     path = folder / CONFIG if folder.is_dir() else _on_the_hub(name)
-    return ModelShape.of(read_json(path), name)
+    return dict(read_json(path))
 
 
 def _embedded(name: str) -> dict[str, Any]:

@@ -73,6 +73,7 @@ def command(
     if batch_size is not None and prompts is None:
         raise click.UsageError("--batch-size says how many of --prompts FILE decode together")
 
+    from ..documents.document import PlannerError
     from ..plans.plan import Plan
 
     decision = Plan.load(plan)
@@ -95,6 +96,11 @@ def command(
         )
     if origin is not None and origin.acceptance_from is not None:
         options.say(f"note: the plan's acceptance is {origin.acceptance_from}")
+    if origin is not None and origin.engine is not None and origin.engine.method is not None:
+        raise PlannerError(
+            f"{plan}: got a plan for {origin.engine.method}, by which {origin.engine.name} drafts "
+            "and this runtime does not; planner check asks the engine"
+        )
     named = options.settings(NamedPair, plan=decision)
     if prompts is not None:
         ids = named.prompts(prompts, num_prompts)

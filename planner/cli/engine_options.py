@@ -28,6 +28,11 @@ ENGINE_OPTIONS = (
         "--engine-draft", metavar="FILE", help="The draft, as it loads it (default: --draft)."
     ),
     options.setting(
+        "--engine-method", metavar="NAME",
+        help="How it drafts, in its own word, where that is not by a draft model: eagle3, mtp, "
+        "ngram-simple, ...; acceptance is then what it counts.",
+    ),
+    options.setting(
         "--engine-option", "engine_words", multiple=True, metavar="WORD",
         help="One more word of its command line; repeatable.",
     ),
@@ -49,6 +54,7 @@ class EngineWishes:
     engine_path: str | None
     engine_target: str | None
     engine_draft: str | None
+    engine_method: str | None
     engine_words: tuple[str, ...]
     threads: int | None
     max_nodes: int | None = None
@@ -56,7 +62,8 @@ class EngineWishes:
     @property
     def is_meant(self) -> bool:
         """Does anything say how an engine is to be started?"""
-        words = (self.engine_path, self.engine_target, self.engine_draft, *self.engine_words)
+        names = (self.engine_path, self.engine_target, self.engine_draft, self.engine_method)
+        words = (*names, *self.engine_words)
         return self.engine is not None or any(each is not None for each in words)
 
     @property
@@ -72,7 +79,8 @@ class EngineWishes:
         """The engine.
 
         room    tokens that it has to make room for
-        models  names of target and draft, where it loads what the profiler does
+        models  names of target and draft, where it loads what the profiler does; an empty one of
+                the draft for a method that needs none
         known   the engine that the plan was made for
 
         Raises PlannerError where none is named, for one that nobody knows, and for a draft that
@@ -85,7 +93,7 @@ class EngineWishes:
         if looks_up(models[1]):
             raise PlannerError(
                 f"draft: got {models[1]}, expected a model that the engine loads: engines look up "
-                "in ways of their own, which are not timed"
+                "in ways of their own, some of which --engine-method names"
             )
         name = self.engine or (known.name if known else None)
         if name not in PROGRAMS:
@@ -98,7 +106,7 @@ class EngineWishes:
             files = Files(*models, most_tokens=self.most_tokens)
         wishes = {
             "target": self.engine_target, "draft": self.engine_draft, "place": self.engine_path,
-            "options": self.engine_words, "threads": self.threads,
+            "options": self.engine_words, "threads": self.threads, "method": self.engine_method,
         }  # fmt: skip
         said: dict[str, Any] = {name: value for name, value in wishes.items() if value}
         return PROGRAMS[name](replace(files, **said), room)

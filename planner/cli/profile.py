@@ -15,10 +15,12 @@ from . import options
 from .engine_options import EngineWishes, engine_options
 
 if TYPE_CHECKING:
-    from profiler import ScoringHead
+    from engines.acceptance_sources import CountedByEngine
+    from profiler import Pair, ScoringHead
     from runtime.language_model import LanguageModel
 
     from ..documents.sampling import Sampling
+    from .models import NamedPair
 
 
 TEMPERATURES = (0.0, 0.6, 1.0)
@@ -103,7 +105,8 @@ def command(
     """Measure what verifying, drafting and acceptance cost and yield here.
 
     With --engine the times are those of a program that serves, which is started and asked; the
-    acceptance is that of --target and --draft under its way of drafting.
+    acceptance is that of --target and --draft under its way of drafting.  With --engine-method too,
+    it is what the engine counts, and only the engine loads the models.
 
     Settings that are not named are fitted to the models; named ones are kept, or refused.
 
@@ -136,12 +139,12 @@ def command(
     )
     named = options.settings(NamedPair)
     ids = named.prompts(prompts or "embedded/profile", num_prompts)
-    pair = Pair(*named.load())
+    pair, names = _models(named, wishes)
     if prompts is None:
         ids = shortened(ids, pair, settings.num_tokens)
-    if wishes.engine is None:
+    if isinstance(pair, Pair) and wishes.engine is None:
         scoring = _scoring_heads(heads, pair.draft, Path() if output is None else output.parent)
-        measure = partial(measure_profile, heads=scoring)
+        measure = partial(measure_profile, pair, ids, settings, heads=scoring)
     elif heads:
         raise click.UsageError("--head is for plans of this runtime; engines know no heads")
     elif num_expanded is not None:
@@ -152,12 +155,12 @@ def command(
 
         behind = max(ENGINE_ROOM, longest_text(wishes.most_tokens))
         room = min(pair.max_positions, max(map(len, ids)) + behind)
-        engine = wishes.program(room, named.names)
+        engine = wishes.program(room, names)
         if engine.facts.greedy_only and not temperatures:
             settings = replace(settings, samplings=(Sampling(temperature=0.0),))
-        measure = partial(measure_engine_profile, engine=engine)
+        measure = partial(measure_engine_profile, pair, ids, settings, engine=engine)
     try:
-        profile = measure(pair, ids, settings, output=output, report_line=options.say)
+        profile = measure(output=output, report_line=options.say)
     except KeyboardInterrupt:
         if output is not None:
             options.say("\nwhat was measured is kept: the same command continues from there")
@@ -167,12 +170,27 @@ def command(
         profile = profile.without_arrays()
     options.deliver(profile, output)
     lines = [beside_words(profile.surroundings)]
-    if wishes.engine is None:
+    if isinstance(pair, Pair) and wishes.engine is None:
         lines.append(own_sampling(pair.target, settings.samplings))
     for line in filter(None, lines):
         options.say(line)
     if output is not None:
         discard_pieces(output)
+
+
+def _models(
+    named: NamedPair, wishes: EngineWishes
+) -> tuple[Pair | CountedByEngine, tuple[str, str]]:
+    """The models, loaded unless the engine alone is to do that, and their names for it."""
+    from profiler import Pair
+
+    if wishes.engine_method is None:
+        return Pair(*named.load()), named.names
+    from .configs import counted_pair
+
+    target, draft = named.names[0], named.draft or ""
+    counted = counted_pair(target, draft or wishes.engine_draft or wishes.engine_method)
+    return counted, (target, draft)
 
 
 def own_sampling(target: LanguageModel, measured: Sequence[Sampling]) -> str:

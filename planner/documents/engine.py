@@ -23,8 +23,14 @@ class EngineFacts(Part):
         default=None,
         description="of the draft's distribution that ends a chain; null: the one it drafts from",
     )
+    method: str | None = Field(
+        default=None,
+        exclude_if=lambda method: method is None,
+        description="its own word for how it drafts, where acceptance is what it counted; null: by "
+        "a draft model, whose acceptance was measured apart from it",
+    )
     target: str = Field(description="its file or folder of the target")
-    draft: str = Field(description="its file or folder of the draft")
+    draft: str = Field(description="its file or folder of the draft; empty: it needs none")
     place: str | None = Field(
         default=None, description="folder of its programs, or address; null: found by itself"
     )

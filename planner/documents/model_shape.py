@@ -56,10 +56,10 @@ class ModelShape:
                 f"{name}: model_type: got {family!r}, expected one of {', '.join(FAMILIES)}, whose "
                 "parameters can be counted; write a costs document by hand (planner schema costs)"
             )
-        sizes = {field: _count(config, key, name) for field, key in NAMES.items()}
+        sizes = {field: count_in(config, key, name) for field, key in NAMES.items()}
         heads, hidden = sizes["heads"], sizes["hidden"]
-        kv_heads = _count(config, "num_key_value_heads", name, default=heads)
-        head_dim = _count(config, "head_dim", name, default=hidden // heads)
+        kv_heads = count_in(config, "num_key_value_heads", name, default=heads)
+        head_dim = count_in(config, "head_dim", name, default=hidden // heads)
         is_biased = bool(config.get("attention_bias", False))
         others = hidden if is_biased else 0
         if config.get("mlp_bias", False):
@@ -102,7 +102,8 @@ class ModelShape:
         return 2 * self.layers * self.kv_heads * self.head_dim
 
 
-def _count(config: Mapping[str, Any], key: str, name: str, *, default: int | None = None) -> int:
+def count_in(config: Mapping[str, Any], key: str, name: str, *, default: int | None = None) -> int:
+    """The whole number under `key` of the config.json of the model `name`.  Raises PlannerError."""
     value = config.get(key)
     if value is None and default is not None:
         return default

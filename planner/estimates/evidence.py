@@ -24,12 +24,13 @@ import numpy as np
 
 from ..documents.arguments import probabilities
 from ..documents.document import PlannerError
-from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile, family_columns
 from ..documents.tree import Tree
 from ..verifiers import VERIFIERS
-from .bootstrap import differ, foreseen, ratio_samples, resamples
+from .bootstrap import differ, ratio_samples, resamples
+from .chain_counts import ChainCounts
 from .law import AcceptanceLaw
+from .prediction import Prediction, tokens_interval
 from .renewal import Families, Passage, TextTables, fill_passage
 
 _DEPTHS_TOLD_APART = 4
@@ -48,28 +49,6 @@ def expected_tokens(tree: Tree, acceptance: Any) -> float:
     acceptance = probabilities(acceptance, "acceptance")
     _check_ranks(tree, len(acceptance), "acceptance has")
     return float(_reach(tree.parents, tree.ranks, acceptance).sum())
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The steps that a tree would make on the recorded text.  All but the tokens is worked out when
-    it is asked for: of most trees nobody asks."""
-
-    tokens_per_step: Estimate
-    """Bonus token included; the 95 % interval is that of as many other prompts (`foreseen`)."""
-    tree: Tree
-    evidence: Evidence
-
-    @property
-    def reach(self) -> np.ndarray:
-        """float64 [n]: expected visits of each node per step; they sum to tokens_per_step."""
-        return self.evidence.reach(self.tree)
-
-    @property
-    def acceptance(self) -> np.ndarray:
-        """float64 [k]: mean acceptance by rank at the visited nodes that have children (for a lone
-        root: everywhere), as if each had all k: the vector that holds inside this tree."""
-        return self.evidence.acceptance_inside(self.tree)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +145,7 @@ class Traces(_Columns):
         tokens, rounds = self.rounds(tree)
         samples = ratio_samples(tokens, rounds)
         value = tokens.sum() / rounds.sum()
-        return Prediction(_tokens_interval(value, samples, self.num_prompts, tree), tree, self)
+        return Prediction(tokens_interval(value, samples, self.num_prompts, tree), tree, self)
 
     def reach(self, tree: Tree) -> np.ndarray:
         """float64 [n]: expected visits of each node per step."""
@@ -272,7 +251,7 @@ class PromptMeans(_Columns):
         Raises PlannerError for more children than were measured.
         """
         tokens, samples = float(self.reach(tree).sum()), self.samples(tree)
-        return Prediction(_tokens_interval(tokens, samples, self.num_prompts, tree), tree, self)
+        return Prediction(tokens_interval(tokens, samples, self.num_prompts, tree), tree, self)
 
     def reach(self, tree: Tree) -> np.ndarray:
         """float64 [n]: expected visits of each node per step."""
@@ -297,12 +276,14 @@ class PromptMeans(_Columns):
         return np.ascontiguousarray(weights @ self.means / weights.sum(axis=1, keepdims=True))
 
 
-Evidence = Traces | PromptMeans
+Evidence = Traces | PromptMeans | ChainCounts
 """All that was recorded of one verifier."""
 
 
 def recorded(profile: Profile, entry: Acceptance) -> Evidence:
     """The best evidence the profile holds for one of its acceptance entries."""
+    if entry.counted:
+        return ChainCounts.of(entry)
     traces = profile.traces(entry)
     if traces is not None:
         return Traces.of(entry, traces, profile.entering(entry))
@@ -337,12 +318,6 @@ def _check_ranks(tree: Tree, num_ranks: int, holder_has: str) -> None:
             f"tree: has a node with {most} children, but {holder_has} {num_ranks} ranks; "
             "give at least as many ranks as children"
         )
-
-
-def _tokens_interval(value: float, samples: np.ndarray, num_prompts: int, tree: Tree) -> Estimate:
-    """A step emits at least one token and at most one per level, root included."""
-    most = max(value, float(tree.depth + 1))
-    return foreseen(value, samples, num_prompts, least=min(value, 1.0), most=most)
 
 
 def _reach(parents: np.ndarray, columns: np.ndarray, acceptance: np.ndarray) -> np.ndarray:

@@ -69,6 +69,8 @@ ENGINES: dict[str, Engine] = {
     "synthetic": Synthetic(),
     "nvidia-profile": NvidiaProfile(),
 }
+OF_VLLM = {"synthetic": "vllm"}
+"""Exports for vLLM that are not called so."""
 WITHOUT_MIN_P = ("vllm", "vllm-tree", "synthetic")
 """Exports for vLLM, which refuses requests with it while it speculates."""
 MIN_P_UNSURE = ("sglang", "sglang-adaptive")
@@ -114,6 +116,7 @@ def export(
         )
     check_min_p(engine, plan.sampling)
     task, source = Task(engine, plan, profile, draft), made_from or profile
+    _check_method(task)
     made_by = ENGINES[engine]
     if source is not None:
         check_told(source.draft.name, engine)
@@ -121,6 +124,16 @@ def export(
             made_by = LOOKUPS[engine]
     made = made_by.export(task)
     return replace(made, notes=[*made.notes, *_about_sampling(engine, plan.sampling)])
+
+
+def _check_method(task: Task) -> None:
+    """Raise PlannerError for what one engine counted of its own drafting, where another is told."""
+    told = OF_VLLM.get(task.engine, task.engine.split("-")[0])
+    if task.method is not None and told not in (task.timed_program, "nvidia"):
+        raise PlannerError(
+            f"plan: got one for {task.method} as {task.timed_program} drafts and counts it, which "
+            f"says nothing of {task.engine}; profile that engine, or export to {task.timed_program}"
+        )
 
 
 def check_min_p(engine: str, sampling: Sampling) -> None:

@@ -8,13 +8,28 @@ from .setting import OWN_HEADS, Reading, Setting
 from .task import Export, Task
 from .ways import CONFIDENT_CHAIN, DRAWN_CHAIN, MATCHED_CHAIN
 
+MODELS = ("draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash")
+"""Types that draft by model or heads; all but the first by heads."""
+LOOKED_UP = {
+    name: f"spec-{name}-size-m" for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
+}
+"""Types that copy from the text, and the option that has the length of what they copy."""
+WITHOUT_MODEL = ("draft-mtp", *LOOKED_UP)
+"""Types that need no model of their own."""
 
-def flags_of(drafting: Drafting) -> dict[str, str | int | float]:
-    """The settings that make llama.cpp draft like this, by the names of its options."""
+
+def flags_of(drafting: Drafting, method: str | None = None) -> dict[str, str | int | float]:
+    """The settings that make llama.cpp draft like this, by the names of its options.
+
+    method  its type of speculation; None: the one that a draft model is for
+    """
+    kind, length = method or MODELS[0], drafting.most_nodes - 1
+    if kind in LOOKED_UP:
+        return {"spec-type": kind, LOOKED_UP[kind]: length}
     sure = drafting.confidence if isinstance(drafting, ConfidentDrafting) else 0.0
     return {
-        "spec-type": "draft-simple",
-        "spec-draft-n-max": drafting.most_nodes - 1,
+        "spec-type": kind,
+        "spec-draft-n-max": length,
         "spec-draft-n-min": 0,
         "spec-draft-p-min": sure or 0,
     }
@@ -36,8 +51,10 @@ class LlamaCpp:
         ways = (MATCHED_CHAIN, CONFIDENT_CHAIN)
         as_it_is = task.profile is None and task.plan.sampling.is_greedy
         choice = task.choose(ways if task.is_measured or as_it_is else ways[:1])
-        flags = {"spec-draft-model": task.draft, **flags_of(choice.plan.drafting)}
-        notes = [] if task.draft else ["--spec-draft-model is missing: name a GGUF with --draft"]
+        flags = {"spec-draft-model": task.draft, **flags_of(choice.plan.drafting, task.method)}
+        notes = []
+        if task.draft is None and not task.is_drafted_alone:
+            notes.append("--spec-draft-model is missing: name a GGUF with --draft")
         if not task.is_measured:
             notes.append(
                 "llama.cpp's passes cost what they cost there, and its p-min is a share among ten "
@@ -47,7 +64,7 @@ class LlamaCpp:
 
     def read(self, setting: Setting) -> Reading:
         """The names that it has had for them are read alike; the defaults are those of 2026."""
-        kind = setting.word("spec_type", known=("draft-simple", "draft-eagle3", "draft-mtp"))
+        kind = setting.word("spec_type", known=MODELS)
         most = setting.number("spec_draft_n_max", "draft_max", "draft_n", "draft", default=3)
         least = setting.number("spec_draft_n_min", "draft_min", "draft_n_min", least=0, default=0)
         sure = setting.share("spec_draft_p_min", "draft_p_min", default=0.0)
@@ -58,7 +75,7 @@ class LlamaCpp:
                 f"spec_draft_n_min: got {least}, with which shorter chains are thrown away after "
                 "they were drafted; no plan says that, expected 0"
             )
-        notes = [] if kind == "draft-simple" else [OWN_HEADS]
+        notes = [] if kind == MODELS[0] else [OWN_HEADS]
         if sure == 0:
             way = DRAWN_CHAIN if drawn else MATCHED_CHAIN
             return Reading(chain_of(most), way.verifier, notes)

@@ -23,7 +23,7 @@ class NvidiaProfile:
             schema_version="1.0",
             measured=True,
             producer="espalier",
-            method="draft_model",
+            method=task.method or "draft_model",
             num_speculative_tokens=choice.num_tokens,
             max_supported_k=choice.num_tokens,
             verification_method="longest_prefix",
@@ -38,8 +38,9 @@ class NvidiaProfile:
             "a proposal (Model-Optimizer pull requests 2247 and 2313, open); draft_checkpoint and "
             "target_model, whose keys it leaves open, are not written, the names stand under "
             "measurement_conditions",
-            "acceptance is what the profile measured, as it holds along this chain; no run of an "
-            "engine was measured, and no histogram is given",
+            "acceptance is what the profile measured, as it holds along this chain; "
+            + ("" if task.method else "no run of an engine was measured, and ")
+            + "no histogram is given",
         ]
         if len(rates) > 1 and len(set(rates)) == 1:
             notes.append("the profile tells no positions apart: one rate stands at all of them")

@@ -24,7 +24,7 @@ SECTION = "speculative_config"
 
 OWN_HEADS = (
     "for heads, which have an acceptance and passes of their own: a profile of another draft model "
-    "does not say what it is worth"
+    "does not say what it is worth (one with --engine-method does)"
 )
 
 

@@ -15,16 +15,23 @@ from .ways import MATCHED_CHAIN, MATCHED_TREE
 
 ALGORITHMS = ("STANDALONE", "EAGLE", "EAGLE3", "NEXTN")
 """Algorithms that draft by model or heads with these numbers; all but the first by heads."""
+WITHOUT_MODEL = ("EAGLE", "NEXTN")
+"""Algorithms that need no model of their own where the target has layers for it."""
 
 
-def flags_of(drafting: Drafting, draft_model: str | None) -> dict[str, str | int | None]:
-    """The settings that make SGLang draft like this, by the names of its options."""
+def flags_of(
+    drafting: Drafting, draft_model: str | None, method: str | None = None
+) -> dict[str, str | int | None]:
+    """The settings that make SGLang draft like this, by the names of its options.
+
+    method  its algorithm; None: the one that a draft model is for
+    """
     if isinstance(drafting, TreeDrafting):
         tree = drafting.tree
     else:
         tree = Tree([-1, *range(drafting.most_nodes - 1)])
     return {
-        "speculative-algorithm": "STANDALONE",
+        "speculative-algorithm": method or ALGORITHMS[0],
         "speculative-draft-model-path": draft_model,
         "speculative-num-steps": tree.depth,
         "speculative-eagle-topk": least_width(tree),
@@ -39,7 +46,7 @@ class Sglang:
     def export(self, task: Task) -> Export:
         tree_way = replace(MATCHED_TREE, width=least_width)
         choice = task.choose((MATCHED_CHAIN,) if task.is_measured else (tree_way,))
-        flags = flags_of(choice.plan.drafting, task.draft_model)
+        flags = flags_of(choice.plan.drafting, task.draft_model, task.method)
         notes = task.lacking_draft("--speculative-draft-model-path")
         if flags["speculative-eagle-topk"] != 1:
             notes += [
@@ -70,7 +77,7 @@ class SglangAdaptive:
         schedule = task.schedule(choice)
         config = {str(size): {"candidate_steps": [tokens]} for size, tokens in schedule}
         notes = (
-            HEADS_NOTE,
+            *([] if task.method else [HEADS_NOTE]),
             "read with --speculative-adaptive and top-k 1 by the EAGLE algorithms, not by "
             "STANDALONE; a batch size holds up to the next one",
         )

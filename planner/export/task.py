@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..documents.document import PlannerError
+from ..documents.engine import EngineFacts
 from ..documents.profile import Profile
 from ..documents.times import Costs
 from ..estimates.step_costs import StepCosts, step_costs
@@ -90,16 +91,33 @@ class Task:
         return source.costs_from.source if source and source.costs_from else "this runtime"
 
     @property
+    def _facts(self) -> EngineFacts | None:
+        source = self.profile or self.plan.made_from
+        return source.engine if source else None
+
+    @property
+    def method(self) -> str | None:
+        """The engine's own word for how it drafts, where it counted the acceptance itself."""
+        return self._facts.method if self._facts else None
+
+    @property
+    def is_drafted_alone(self) -> bool:
+        """Does it draft by a method that needs no model?"""
+        return self._facts is not None and not self._facts.draft
+
+    @property
     def draft_model(self) -> str | None:
         """Its name or place, where one is known that others can load too."""
         made_from = self.plan.made_from
+        if self.is_drafted_alone:
+            return self.draft
         if self.draft is None and made_from and not made_from.draft.name.startswith("embedded/"):
             return made_from.draft.name
         return self.draft
 
     def lacking_draft(self, key: str) -> list[str]:
         """A note where there is no such name; `key` is what it would have stood under."""
-        if self.draft_model is not None:
+        if self.draft_model is not None or self.is_drafted_alone:
             return []
         return [
             f"{key} is missing: the plan names no draft model that {self.engine} can load; "

@@ -7,21 +7,31 @@ from typing import Any
 
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
+from .engine_lookup import MOST_MATCHED
 from .notations import as_json, chain_of, one_length, ranges, rank_paths, tree_of
 from .setting import OWN_HEADS, Reading, Setting
 from .task import Choice, Export, Task
 from .ways import DRAWN_CHAIN, MATCHED_CHAIN, UNIFORM_TREE, Way
 
+METHODS = ("draft_model", "eagle", "eagle3", "mtp", "dflash", "medusa", "mlp_speculator")
+"""Methods that draft by model or heads; all but the first by heads."""
+WITHOUT_MODEL = ("mtp", "ngram")
+"""Methods that need no model of their own."""
+LOOKED_UP = {"ngram": {"prompt_lookup_min": 1, "prompt_lookup_max": MOST_MATCHED}}
+"""Further settings of a method that copies from the text."""
+
 
 def settings_of(
-    drafting: Drafting, draft_model: str | None, *, drawn: bool = False
+    drafting: Drafting, draft_model: str | None, *, drawn: bool = False, method: str | None = None
 ) -> dict[str, Any]:
     """The settings that make vLLM draft like this: fields of its `SpeculativeConfig`.
 
-    drawn  are tokens drawn from the draft's distribution, and not its likeliest?
+    drawn   are tokens drawn from the draft's distribution, and not its likeliest?
+    method  its own word for what drafts; None: a draft model
     """
-    return {
-        "method": "draft_model",
+    name = method or METHODS[0]
+    return LOOKED_UP.get(name, {}) | {
+        "method": name,
         "model": draft_model,
         "num_speculative_tokens": drafting.most_nodes - 1,
         "draft_sample_method": "probabilistic" if drawn else "greedy",
@@ -95,10 +105,6 @@ class Synthetic:
         return _read(setting)
 
 
-METHODS = ("draft_model", "eagle", "eagle3", "mtp", "medusa", "mlp_speculator")
-"""Methods that draft by model or heads; all but the first by heads."""
-
-
 def _read(setting: Setting) -> Reading:
     method = setting.word("method", known=METHODS)
     ways = {"greedy": MATCHED_CHAIN, "probabilistic": DRAWN_CHAIN}
@@ -164,5 +170,10 @@ def drawn_at_temperature(task: Task) -> tuple[Way, ...]:
 
 
 def _config(task: Task, choice: Choice, rejection: str) -> dict[str, Any]:
-    told = settings_of(choice.plan.drafting, task.draft_model, drawn=choice.way != MATCHED_CHAIN)
+    told = settings_of(
+        choice.plan.drafting,
+        task.draft_model,
+        drawn=choice.way != MATCHED_CHAIN,
+        method=task.method,
+    )
     return told | {"rejection_sample_method": rejection}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..documents.estimate import Estimate
-from ..documents.profile import Acceptance, OptimalAcceptance, Profile
+from ..documents.optimal_acceptance import OptimalAcceptance
+from ..documents.profile import Acceptance, Profile
 from ..estimates.bootstrap import interval, resamples
 from ..estimates.intervals import around
 from ..verifiers import VERIFIERS

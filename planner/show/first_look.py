@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
-from ..documents.profile import Profile
+from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..documents.tree import Tree
+from ..estimates.evidence import recorded
 from ..estimates.step_costs import speedup, step_costs
 from ..policies.chain_policy import MOST_CHANCE, emitted
 from ..verifiers import VERIFIERS, verifier_at
@@ -20,10 +21,11 @@ LONGEST = 24
 
 @dataclass(frozen=True)
 class FirstLook:
-    """The fastest chain by averages: every drafted token is accepted as often as every other.
+    """The fastest chain by averages: every drafted token is accepted as often as every other, but
+    where an engine counted its chains.
 
     Rounds start where the last one was rejected, which is harder than the average position, so that
-    this promises up to some 20 % too much.
+    averages promise up to some 20 % too much.
     """
 
     verifier: str
@@ -38,28 +40,33 @@ def first_look(profile: Profile, sampling: Sampling) -> FirstLook | None:
         look
         for entry in profile.acceptance
         if entry.sampling == sampling and entry.verifier in VERIFIERS and entry.by_rank_alone
-        for look in _chains(profile, sampling, entry.verifier, acceptance_by_rank(entry)[0])
+        for look in _chains(profile, entry)
     ]
     return max(looks, key=lambda look: look.speedup.value, default=None)
 
 
-def _chains(
-    profile: Profile, sampling: Sampling, verifier: str, first: Estimate
-) -> list[FirstLook]:
-    """All that were measured, of one verifier whose first child is accepted so often."""
-    name = verifier_at(verifier, sampling).name
-    size = profile.costs[0].batch_size
+def _chains(profile: Profile, entry: Acceptance) -> list[FirstLook]:
+    """All that were measured, of one verifier."""
+    name = verifier_at(entry.verifier, entry.sampling).name
+    size, first = profile.costs[0].batch_size, acceptance_by_rank(entry)[0]
     try:
-        costs = step_costs(profile, verifier=name, batch_size=size, sampling=sampling)
+        costs = step_costs(profile, verifier=name, batch_size=size, sampling=entry.sampling)
     except PlannerError:  # it was not timed
         return []
     found = []
     for k in range(1, LONGEST + 1):
         chain = Tree(range(-1, k))
         if costs.covers(chain):
-            rates = (first.low, first.value, first.high)
-            low, value, high = (emitted(min(rate, MOST_CHANCE), k) for rate in rates)
-            tokens = Estimate(value=value, low=low, high=high)
+            tokens = _tokens(profile, entry, chain, first)
             gain = speedup(tokens, costs.step(chain), costs.autoregressive)
-            found.append(FirstLook(verifier, k, first.value, gain))
+            found.append(FirstLook(entry.verifier, k, first.value, gain))
     return found
+
+
+def _tokens(profile: Profile, entry: Acceptance, chain: Tree, first: Estimate) -> Estimate:
+    """Tokens per step of a chain whose every token is accepted as often as the first."""
+    if entry.counted:
+        return recorded(profile, entry).predict(chain).tokens_per_step
+    rates = (first.low, first.value, first.high)
+    low, value, high = (emitted(min(rate, MOST_CHANCE), chain.depth) for rate in rates)
+    return Estimate(value=value, low=low, high=high)

@@ -12,6 +12,8 @@ from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
+from ..documents.tree import Tree
+from ..estimates.evidence import recorded
 from ..estimates.step_costs import step_costs
 from ..plans.plan import Plan
 from ..verifiers import GREEDY_VERIFIER
@@ -37,7 +39,8 @@ def outlook(
     """Two tables of acceptance for every sampling, and where there is a plan for it, a table of
     what it was chosen from and why the first is the first (`planned`)."""
     for sampling in samplings:
-        yield _by_rank(sampling, _entries(profile, sampling))
+        if not _entries(profile, sampling)[0].counted:
+            yield _by_rank(sampling, _entries(profile, sampling))
         yield accepted_at_all(profile, sampling)
         yield from chosen(profile, plans.get(sampling))
 
@@ -122,8 +125,10 @@ def _with_error(estimate: Estimate, num_prompts: int) -> str:
 
 def accepted_at_all(profile: Profile, sampling: Sampling) -> Shown:
     """P(any child is accepted) by number of children, the bounds below the verifiers that they are
-    bounds of."""
+    bounds of; tokens per step, where an engine counted these."""
     entries = _entries(profile, sampling)
+    if entries[0].counted:
+        return _counted(profile, entries[0])
     most = max(entry.num_ranks for entry in entries)
     counts = [count for count in _CHILDREN_SHOWN if count <= most]
     rows = []
@@ -147,6 +152,23 @@ def accepted_at_all(profile: Profile, sampling: Sampling) -> Shown:
     if bounds:
         title += "; in brackets the share of the best possible for children so drawn"
     return table(title, ["verifier", *map(str, counts)], rows)
+
+
+def _counted(profile: Profile, entry: Acceptance) -> Shown:
+    """Chains by their length: the steps that were counted, and what is predicted from all."""
+    evidence, rows = recorded(profile, entry), []
+    for chains in entry.counted:
+        tokens = sum(prompt.tokens for prompt in chains.prompts)
+        steps = sum(prompt.steps for prompt in chains.prompts)
+        chain = evidence.predict(Tree(range(-1, chains.length)))
+        counts = [str(len(chains.prompts)), str(steps), f"{tokens / steps:.3f}"]
+        rows.append([str(chains.length), *counts, str(chain.tokens_per_step)])
+    title = (
+        f"{entry.sampling}: what the engine counted of its chains; drawn to one concave line, in "
+        "which no token is accepted more often than the one before it"
+    )
+    headings = ["drafted tokens", "prompts", "steps", "tokens per step", "by the line"]
+    return table(title, headings, rows)
 
 
 def _cells(by_count: np.ndarray, counts: list[int]) -> list[str]:

@@ -16,6 +16,8 @@ def model_words(info: ModelInfo) -> str:
     """Name and size of a model, and, if it was inflated, what that means for the numbers."""
     if info.is_lookup:
         return f"{info.name} (the text's own n-grams, no model)"
+    if not info.num_parameters:  # nobody here has read it
+        return info.name
     words = f"{info.name} ({info.num_parameters / 1e6:.3g} M parameters)"
     if info.inflated_from:
         words += ", inflated: costs are this shape's, acceptance is the small model's"
@@ -26,7 +28,9 @@ def engine_words(facts: EngineFacts | None) -> str:
     """Name, version and files of an engine; "" for none."""
     if facts is None:
         return ""
-    return f"{facts.name} {facts.version}, {facts.target} and {facts.draft}"
+    files = " and ".join(filter(None, (facts.target, facts.draft)))
+    by = f", drafting by {facts.method}" if facts.method else ""
+    return f"{facts.name} {facts.version}, {files}{by}"
 
 
 OWN_TIMES = "those of this runtime; an engine's differ (planner profile --engine measures them)"

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from planner import Plan, Tree
 from planner.cli import main
-from planner.documents.profile import OptimalAcceptance, PromptOptimum
+from planner.documents.optimal_acceptance import OptimalAcceptance, PromptOptimum
 from planner.documents.sampling import Sampling
 from planner.estimates.evidence import recorded
 from planner.estimates.step_costs import step_costs

@@ -160,12 +160,15 @@ def _told(name: str, given: argparse.Namespace) -> int:
         config = json.loads(given.speculative_config or "null")
         if config is None:
             return 0
-        assert config["method"] == "draft_model"
+        assert ("model" in config) == (config["method"] not in ("mtp", "ngram"))
         assert config["draft_sample_method"] == "greedy"
         return int(config["num_speculative_tokens"])
     most = int(given.speculative_num_steps or 0)
     if most:
         assert given.enable_metrics
+        assert (given.speculative_draft_model_path is None) == (
+            given.speculative_algorithm == "NEXTN"
+        )
         assert given.speculative_eagle_topk == "1"
         assert int(given.speculative_num_draft_tokens) == most + 1
     return most

@@ -136,7 +136,8 @@ def server() -> None:
         sys.exit(1)
     _Answers.followers = json.loads(Path(_value("-m", "")).read_text())
     _Answers.unsure = float(_value("--spec-draft-p-min", "0")) > 0.9
-    _Answers.most = int(_value("--spec-draft-n-max", "0"))
+    copied = _value("--spec-ngram-simple-size-m", "0")
+    _Answers.most = int(_value("--spec-draft-n-max", copied))
     _Answers.accepting = float(_value("--spec-synth-len", "0")) == 1 + _Answers.most > 1
     _Answers.requests = int(_value("-np", "1"))
     assert int(_value("-c", "0")) % _Answers.requests == 0

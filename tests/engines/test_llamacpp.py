@@ -127,7 +127,7 @@ def test_a_slow_engine_decodes_as_few_prompts_as_will_do(
     samplings = [GREEDY, Sampling(temperature=1.0)]
     found = time_steps(engine, 3, turns=turns, samplings=samplings, begun=begun)
     assert {name: times.shape for name, times in found.items()} == dict.fromkeys(
-        ("plain", "drafted", "length"), (2, num_decoded)
+        ("plain", "drafted", "length", "tokens", "steps"), (2, num_decoded)
     )
 
 

@@ -1,0 +1,38 @@
+"""Steps that an engine counted while it decoded with chains that it drafted by its own method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from .document import Count, Part
+
+
+class CountedPrompt(Part):
+    """One prompt's continuation."""
+
+    prompt: int = Field(ge=0, description="place among those that were decoded")
+    tokens: Count = Field(description="emitted by the steps")
+    steps: Count
+
+    @model_validator(mode="after")
+    def _a_token_each(self) -> Self:
+        if self.tokens < self.steps:
+            raise ValueError(f"tokens of {self.steps} or more, one for each step")
+        return self
+
+
+class CountedChains(Part):
+    """Steps with chains that may have so many tokens."""
+
+    length: Count
+    prompts: list[CountedPrompt] = Field(min_length=1)
+
+
+def check_counted(counted: Sequence[CountedChains]) -> None:
+    """Raise ValueError unless lengths ascend from 1."""
+    lengths = [each.length for each in counted]
+    if lengths[:1] != [1] or lengths != sorted(set(lengths)):
+        raise ValueError(f"counted of lengths that ascend from 1, not {lengths[:8]}")
