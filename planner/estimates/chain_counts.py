@@ -44,7 +44,7 @@ def accepted_in_a_row(lengths: np.ndarray, tokens: np.ndarray, steps: np.ndarray
     known = np.divide(tokens, steps, out=np.ones(len(steps)), where=steps > 0) - 1
     weights = np.sqrt(steps / max(steps.max(), 1.0))
     bends = np.minimum(lengths[:, None], lengths[None, :]).astype(np.float64)
-    slopes, _ = nnls(weights[:, None] * bends, weights * known)
+    slopes, _ = nnls(weights[:, None] * bends, weights * known, maxiter=100 * len(lengths))
     places = np.arange(1, lengths[-1] + 1)
     return np.asarray(np.minimum((places[:, None] <= lengths) @ slopes, 1.0))
 
@@ -77,6 +77,11 @@ class ChainCounts:
     @property
     def num_prompts(self) -> int:
         return int(self.steps.shape[1])
+
+    @property
+    def most_levels(self) -> int:
+        """The longest chain that was counted."""
+        return int(self.lengths[-1])
 
     @property
     def law(self) -> AcceptanceLaw:

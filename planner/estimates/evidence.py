@@ -57,6 +57,8 @@ class _Columns:
     siblings matter, for each rank among so many (see `Acceptance`)."""
 
     holder: ClassVar[str]
+    most_levels: ClassVar[int | None] = None
+    """Levels of the deepest tree that they tell of; None: of any."""
 
     by_rank_alone: bool = True
     non_increasing: bool = False

@@ -17,8 +17,9 @@ def with_costs(profile: Profile, other: GivenCosts | Profile) -> Profile:
 
     Acceptance, recorded trees and models stay what they are.  A verifier that was not timed there
     is left out; so is a trained head, as nothing is known of its time.  Raises PlannerError where
-    no verifier is left.
+    no verifier is left, and where an engine counted its own drafting, but another was timed.
     """
+    _check_drafted_alike(profile, other)
     if isinstance(other, GivenCosts):
         costs = [each.costs(VERIFIERS) for each in other.costs]
         changes = {"surroundings": [], "costs_from": other.origin}
@@ -50,6 +51,18 @@ def with_costs(profile: Profile, other: GivenCosts | Profile) -> Profile:
     ]
     changes |= {"costs": costs, "acceptance": acceptance, "replays": replays}
     return profile.model_copy(update=changes)
+
+
+def _check_drafted_alike(profile: Profile, other: GivenCosts | Profile) -> None:
+    facts = profile.engine
+    if facts is None or facts.method is None or isinstance(other, GivenCosts):
+        return
+    timed = (other.engine.name, other.engine.method) if other.engine else ("this runtime", None)
+    if timed != (facts.name, facts.method):
+        raise PlannerError(
+            f"costs: got times of {timed[0]}{f' drafting by {timed[1]}' if timed[1] else ''}, "
+            f"expected those of {facts.name} drafting by {facts.method}, whose steps were counted"
+        )
 
 
 def _origin(profile: Profile) -> CostsOrigin:

@@ -190,7 +190,7 @@ def _of_fixed(
     """
     verifier = entry.verifier
     evidence, costs = measured(profile, entry, question)
-    limits = _limits(costs, question)
+    limits = _limits(costs, question, evidence.most_levels)
     doing(f"fixed trees, {verifier}")
     graded_as = partial(grade, evidence=evidence, costs=costs, verifier=verifier)
     lone = Tree([-1])
@@ -331,7 +331,7 @@ def entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accepta
     )
 
 
-def _limits(costs: StepCosts, question: Question) -> Limits:
+def _limits(costs: StepCosts, question: Question, most_levels: int | None) -> Limits:
     most, asked = costs.max_nodes, question.max_nodes
     nodes = most if asked is None else count(asked, "max_nodes", 1)
     if nodes > most:
@@ -341,4 +341,5 @@ def _limits(costs: StepCosts, question: Question) -> Limits:
         )
     deep = question.max_depth
     depth = _DEFAULT_DEPTH if deep is None else count(deep, "max_depth", 0)
-    return Limits(max_nodes=nodes, max_depth=min(depth, nodes - 1))
+    known = nodes - 1 if most_levels is None else most_levels
+    return Limits(max_nodes=nodes, max_depth=min(depth, nodes - 1, known))

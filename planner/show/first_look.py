@@ -54,7 +54,8 @@ def _chains(profile: Profile, entry: Acceptance) -> list[FirstLook]:
     except PlannerError:  # it was not timed
         return []
     found = []
-    for k in range(1, LONGEST + 1):
+    longest = entry.counted[-1].length if entry.counted else LONGEST
+    for k in range(1, longest + 1):
         chain = Tree(range(-1, k))
         if costs.covers(chain):
             tokens = _tokens(profile, entry, chain, first)
