@@ -15,11 +15,10 @@ import numpy as np
 
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
-from planner.documents.times import Costs, Curve, GrowingTimes
+from planner.documents.times import NO_PART_MS, Costs, Curve, GrowingTimes
 from planner.verifiers import GREEDY_VERIFIER
 from profiler.journal import Piece
 
-LEAST_MS = 1e-4
 LEAST_SHARE, MOST_SHARE = 0.7, 1.1
 """Share of a step without a draft that its pass takes; the rest is sampling and the answer."""
 
@@ -192,7 +191,7 @@ def _costs(
         rest = [ms - count * further for ms, count in zip(rest, num_passes, strict=True)]
     else:  # nobody says how a step is made up: all of it stands under its number of nodes
         verify = _curve([1, *sizes], [alone, *drafted])
-        once, rest = np.full((1, 1), LEAST_MS), [np.full(1, LEAST_MS) for _ in sizes]
+        once, rest = np.full((1, 1), NO_PART_MS), [np.full(1, NO_PART_MS) for _ in sizes]
     draft, overhead = _curve([1], [once.ravel()]), _curve(sizes, rest)
     return Costs(
         batch_size=1,
@@ -318,7 +317,7 @@ def _curve(counts: Sequence[int], repeated: Sequence[np.ndarray]) -> Curve:
     one count's error would be smaller than another's by nothing but that.
     """
     quartiles = np.array([np.quantile(each, [0.25, 0.5, 0.75]) for each in repeated]).T
-    low, median, high = np.maximum(quartiles, LEAST_MS).round(5)
+    low, median, high = np.maximum(quartiles, NO_PART_MS).round(5)
     return Curve(
         counts=list(counts),
         median_ms=median.tolist(),

@@ -30,6 +30,15 @@ class CountedChains(Part):
     length: Count
     prompts: list[CountedPrompt] = Field(min_length=1)
 
+    @property
+    def num_steps(self) -> int:
+        return sum(prompt.steps for prompt in self.prompts)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """The mean over all steps."""
+        return sum(prompt.tokens for prompt in self.prompts) / self.num_steps
+
 
 def check_counted(counted: Sequence[CountedChains]) -> None:
     """Raise ValueError unless lengths ascend from 1."""

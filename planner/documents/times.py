@@ -15,6 +15,10 @@ CurveCount = Annotated[int, Field(ge=1, le=1 << 20)]
 """Tables hold every count between a curve's first and its last."""
 
 
+NO_PART_MS = 1e-4
+"""The time that stands for a part of a step which nobody knows apart from the rest."""
+
+
 class Curve(Part):
     """Times over a grid of counts, as measured: real curves are not monotone.
 
@@ -119,6 +123,11 @@ class Costs(Part):
     )
     target_step: Curve = Field(description="one autoregressive token of the target, counts [1]")
     draft_step: Curve = Field(description="one autoregressive token of the draft, counts [1]")
+
+    @property
+    def are_whole(self) -> bool:
+        """Do whole steps stand under `verify`, since nobody knows what their parts take?"""
+        return max(self.draft.high_ms) <= NO_PART_MS
 
     @model_validator(mode="after")
     def _passes_take_time(self) -> Self:

@@ -23,7 +23,7 @@ from .figures import check_figure, followed_figure, outcome_figure, quick_plan, 
 from .html_parts import folded, part, pasted, picture, section
 from .inline_svg import inline_svg
 from .outlook import outlook, samplings_of
-from .profile_drawing import rejected_figure, times_figure
+from .profile_drawing import acceptance_figure, times_figure
 from .report_text import show_report
 from .speed_figure import speed_figure
 from .step_times_figure import step_times_figure
@@ -61,6 +61,10 @@ REJECTED = (
     "How often none of a node's children is accepted, by number of children, for every verifier; "
     "broken lines are the least that is possible. Where it falls as a power of their number, the "
     "line is straight: the wide one is such a power."
+)
+COUNTED = (
+    "Tokens that a step emits by the length of its chain: as the engine counted them, and the "
+    "concave line that is planned with."
 )
 STEP_TIMES = "The time of every step, and their mean beside the predicted one with its interval."
 
@@ -138,9 +142,10 @@ def profile_chapter(given: Given, story: Story) -> str:
         content.append(picture(drawn, f"{SPEED} The plan here is the best fixed tree."))
     content.append(picture(inline_svg(times_figure(profile), f"times of {given.path}"), TIMES))
     for sampling in (first, *others):
-        drawn = inline_svg(rejected_figure(profile, sampling), f"{sampling} of {given.path}")
-        shown = picture(drawn, REJECTED)
-        content.append(shown if sampling == first else folded(f"Rejected at {sampling}", [shown]))
+        drawn = inline_svg(acceptance_figure(profile, sampling), f"{sampling} of {given.path}")
+        is_counted = any(entry.counted for entry in profile.acceptance)
+        shown = picture(drawn, COUNTED if is_counted else REJECTED)
+        content.append(shown if sampling == first else folded(f"Acceptance at {sampling}", [shown]))
     parts = [*show_profile(profile)[1:], *outlook(profile, [first, *others], {})]
     content += _tables_folded(parts)
     return section(f"The machine and the models: {given.path.name}", content)

@@ -23,7 +23,7 @@ from ..plans.plan import Plan
 from ..plans.report import Report, Reports
 from .drawing import DRAFT, INK, PAGE_WIDTH, QUIET, TARGET, plain, tip
 from .head_figure import head_figure
-from .profile_drawing import draw_rejected, draw_times
+from .profile_drawing import Pass, draw_acceptance, draw_times
 from .promises_figure import promises_figure
 from .speed_figure import Outcome, draw_speed
 from .step_times_figure import draw_step_times
@@ -41,26 +41,27 @@ def save_png(figure: Figure, path: str | Path) -> None:
 
 def profile_figure(profile: Profile) -> Figure:
     """t(n) and draft cost by width at every context; how fast trees of every size would be; per
-    sampling, how often each verifier rejects all children."""
+    sampling, how often each verifier rejects all children, or what an engine counted."""
     samplings = list(dict.fromkeys(entry.sampling for entry in profile.acceptance))
     names, plan = [str(sampling) for sampling in samplings], quick_plan(profile)
-    above = ["verify", "draft", *(["speed"] if plan else [])]
+    times: list[Pass] = ["verify"] if profile.costs[0].are_whole else ["verify", "draft"]
+    above = [*times, *(["speed"] if plan else [])]
     rows: list[Any] = [
         [each for each in above for _ in names],
         [each for each in names for _ in above],
     ]
     if len(names) == 1:
         wide = [*above, *names]
-        rows = [wide[:2], wide[2:]] if plan else [wide]
+        rows = [wide[:2], wide[2:]] if len(wide) == 4 else [wide]
     across = max(len(names), len(above) if len(names) > 1 else len(rows[0]))
     figure = Figure(figsize=(4.6 * across, 0.6 + 3.4 * len(rows)), layout="constrained")
     named_axes = figure.subplot_mosaic(rows)
-    draw_times(named_axes["verify"], profile, "verify")
-    draw_times(named_axes["draft"], profile, "draft")
+    for what in times:
+        draw_times(named_axes[what], profile, what)
     if plan:
         draw_speed(named_axes["speed"], plan, profile)
     for name, sampling in zip(names, samplings, strict=True):
-        draw_rejected(named_axes[name], profile, sampling)
+        draw_acceptance(named_axes[name], profile, sampling)
     return plain(figure)
 
 

@@ -158,10 +158,9 @@ def _counted(profile: Profile, entry: Acceptance) -> Shown:
     """Chains by their length: the steps that were counted, and what is predicted from all."""
     evidence, rows = recorded(profile, entry), []
     for chains in entry.counted:
-        tokens = sum(prompt.tokens for prompt in chains.prompts)
-        steps = sum(prompt.steps for prompt in chains.prompts)
         chain = evidence.predict(Tree(range(-1, chains.length)))
-        counts = [str(len(chains.prompts)), str(steps), f"{tokens / steps:.3f}"]
+        sizes = [str(len(chains.prompts)), str(chains.num_steps)]
+        counts = [*sizes, f"{chains.tokens_per_step:.3f}"]
         rows.append([str(chains.length), *counts, str(chain.tokens_per_step)])
     title = (
         f"{entry.sampling}: what the engine counted of its chains; drawn to one concave line, in "

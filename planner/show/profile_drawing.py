@@ -14,12 +14,15 @@ from matplotlib.ticker import LogLocator, NullLocator
 from ..documents.profile import Acceptance, Profile
 from ..documents.sampling import Sampling
 from ..estimates.assumed_acceptance import PowerLaw
+from .counted_drawing import draw_counted
 from .drawing import DRAFT, INK, MANY, MARKS, PAGE_WIDTH, QUIET, TARGET, Name, named, plain, spots
 
 NOTHING = 1e-6
 """A share below which nothing is left but rounding."""
 ROOM = 4.0
 """The end of the scale over the largest number of children: names stand there."""
+Pass = Literal["verify", "draft"]
+WHOLE_STEPS = "steps of n nodes"
 LOOKS = {
     "verify": (TARGET, "verifying n nodes", "n (root included)"),
     "draft": (DRAFT, "one draft pass", "nodes in the level"),
@@ -27,7 +30,11 @@ LOOKS = {
 
 
 def times_figure(profile: Profile) -> Figure:
-    """Verifying and drafting, one above the other."""
+    """Verifying and drafting, one above the other; of whole steps one alone."""
+    if profile.costs[0].are_whole:
+        figure = Figure(figsize=(PAGE_WIDTH, 3.4), layout="constrained")
+        draw_times(figure.subplots(), profile, "verify")
+        return plain(figure)
     figure = Figure(figsize=(PAGE_WIDTH, 5.2), layout="constrained")
     verify, draft = figure.subplots(2, 1, height_ratios=(3, 2))
     draw_times(verify, profile, "verify")
@@ -35,16 +42,26 @@ def times_figure(profile: Profile) -> Figure:
     return plain(figure)
 
 
-def rejected_figure(profile: Profile, sampling: Sampling) -> Figure:
-    """The picture of `draw_rejected` alone."""
+def acceptance_figure(profile: Profile, sampling: Sampling) -> Figure:
+    """The picture of `draw_acceptance` alone."""
     figure = Figure(figsize=(PAGE_WIDTH, 4), layout="constrained")
-    draw_rejected(figure.subplots(), profile, sampling)
+    draw_acceptance(figure.subplots(), profile, sampling)
     return plain(figure)
 
 
-def draw_times(axes: Axes, profile: Profile, what: Literal["verify", "draft"]) -> None:
+def draw_acceptance(axes: Axes, profile: Profile, sampling: Sampling) -> None:
+    """How often children are rejected, or what an engine counted, under one sampling."""
+    entries = [entry for entry in profile.acceptance if entry.sampling == sampling]
+    if entries[0].counted:
+        draw_counted(axes, profile, entries[0])
+    else:
+        draw_rejected(axes, profile, sampling)
+
+
+def draw_times(axes: Axes, profile: Profile, what: Pass) -> None:
     """Times of passes at every context, quartiles shaded, and one token of the target alone."""
     colour, title, counted = LOOKS[what]
+    title = WHOLE_STEPS if profile.costs[0].are_whole else title
     for shade, costs in zip(np.linspace(1, 0.45, len(profile.costs)), profile.costs, strict=True):
         curve = costs.verify if what == "verify" else costs.draft
         axes.fill_between(

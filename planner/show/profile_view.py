@@ -76,6 +76,8 @@ def _why_it_pays(profile: Profile, sampling: Sampling) -> str:
     verify, alone = costs.verify, costs.target_step.median_ms[0]
     few = max((n for n in verify.counts if n <= 8), default=verify.counts[0])
     checked = verify.median_ms[verify.counts.index(few)] / alone
+    if costs.are_whole:
+        return f"a step of {counted(few, 'node')} takes {checked:.2f} times the time of one token"
     guess = costs.draft.median_ms[0] / alone
     return (
         f"{counted(few, 'node')} are checked in {checked:.2f} times the time of one token, a draft "

@@ -47,6 +47,13 @@ def _by_size(costs: Costs) -> Shown:
         "verifying n nodes, a later draft pass over n nodes, and what else a step takes, by "
         "verifier (medians)"
     )
+    if costs.are_whole:
+        title = (
+            f"batch {costs.batch_size}{how}, context {costs.context}{at}: one token alone "
+            f"{target}; below, in ms, whole steps of n nodes (medians)"
+        )
+        rows = [[str(n), _words(costs.verify, n)] for n in costs.verify.counts]
+        return table(title, ["n", "step"], rows)
     curves = {"verify": costs.verify, "draft pass": costs.draft}
     if costs.growing is not None:
         curves["growing"] = costs.growing.draft

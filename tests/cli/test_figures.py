@@ -13,7 +13,7 @@ from planner.estimates.assumed_acceptance import PowerLaw
 from planner.optimizer import solve
 from planner.show.drawing import DRAFT, TIP, apart
 from planner.show.figures import plan_figure, report_figure
-from planner.show.profile_drawing import rejected_figure
+from planner.show.profile_drawing import acceptance_figure
 from planner.show.speed_figure import Outcome, speed_figure
 from planner.show.step_times_figure import step_times_figure
 from planner.show.step_trees_figure import step_trees_figure
@@ -88,7 +88,7 @@ def test_a_profile_with_siblings_is_drawn(tmp_path):
 
 def rejected(profile, sampling=WARM):
     """The axes of the picture, and its words by their text."""
-    (axes,) = rejected_figure(profile, sampling).axes
+    (axes,) = acceptance_figure(profile, sampling).axes
     return axes, {text.get_text(): text.xy for text in axes.texts}
 
 
