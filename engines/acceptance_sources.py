@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 
 from planner.documents.counted_chains import CountedChains, CountedPrompt
@@ -42,9 +41,13 @@ class Start(NamedTuple):
     """Chains of single requests by one start of the engine."""
 
     places: Sequence[int]
-    """Numbers of the prompts that it was to decode."""
+    """Numbers of the prompts that it was to decode, as far as there was time."""
     steps: Mapping[int, Piece]
-    """The first of these, by length (`time_steps`, `count_steps`)."""
+    """Steps by length (`time_steps`, `count_steps`), a column for each prompt that was decoded."""
+
+    def decoded(self, length: int) -> Sequence[int]:
+        """Numbers of the prompts that chains of `length` were decoded behind."""
+        return self.places[: self.steps[length]["steps"].shape[1]] if length in self.steps else ()
 
 
 Starts = Sequence[Start]
@@ -242,13 +245,16 @@ class CountedByEngine:
         progress: Progress,
     ) -> Starts:
         """All prompts that were not timed, as far as there is time."""
-        timed = {place for start in starts for place in start.places}
-        places = [place for place in range(len(turns.prompts)) if place not in timed]
+        lengths = list(starts[-1].steps)
+        places = [
+            place
+            for place in range(len(turns.prompts))
+            if not all(any(place in start.decoded(n) for start in starts) for n in lengths)
+        ]
         if not places:
             return []
         others = replace(turns, prompts=[turns.prompts[place] for place in places])
         count = partial(count_steps, engine, turns=others, samplings=samplings)
-        lengths = list(starts[-1].steps)
         progress.expect({f"counts-{length}": 3 for length in lengths})
         pieces = {n: progress.piece(f"counts-{n}", partial(count, n)) for n in lengths}
         return [Start(places, pieces)]
@@ -256,22 +262,17 @@ class CountedByEngine:
 
 def counted_entry(facts: EngineFacts, place: int, sampling: Sampling, starts: Starts) -> Acceptance:
     """The steps that the engine counted at the sampling of this place."""
-    counts: dict[int, dict[int, np.ndarray]] = {}
+    texts: dict[int, list[CountedPrompt]] = {}
     for start in starts:
         for length, piece in start.steps.items():
-            of_length = counts.setdefault(length, {})
             rows = zip(piece["tokens"][place], piece["steps"][place], strict=True)
-            for prompt, row in zip(start.places, rows, strict=False):
-                of_length[prompt] = of_length.get(prompt, np.zeros(2)) + row
-    chains = [
-        CountedChains(
-            length=length,
-            prompts=[
+            texts.setdefault(length, []).extend(
                 CountedPrompt(prompt=prompt, tokens=int(tokens), steps=int(steps))
-                for prompt, (tokens, steps) in sorted(of_length.items())
-            ],
-        )
-        for length, of_length in sorted(counts.items())
+                for prompt, (tokens, steps) in zip(start.places, rows, strict=False)
+            )
+    chains = [
+        CountedChains(length=length, prompts=of_length)
+        for length, of_length in sorted(texts.items())
     ]
     return Acceptance(
         sampling=sampling,

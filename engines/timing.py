@@ -7,7 +7,7 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -129,10 +129,7 @@ def time_steps(
     ):
         both = {"plain": plain, "drafted": running}
         enough.warm(both)
-        end = perf_counter() + SECONDS[begun]
-        for number in range(len(turns.prompts)):
-            if number >= LEAST[begun] and perf_counter() > end:
-                break
+        for number in _in_time(turns, SECONDS[begun], LEAST[begun]):
             found = [replace(enough, sampling=each).decoded(both, [number]) for each in samplings]
             for name in both:
                 columns[name].append([each[name][0].ms / each[name][0].num_steps for each in found])
@@ -146,16 +143,13 @@ def time_steps(
 def count_steps(
     engine: Program, length: int, *, turns: Turns, samplings: Sequence[Sampling]
 ) -> Piece:
-    """ "tokens" that chains of `length` emit in "steps", as in `time_steps`, of as many prompts as
-    there is time for, and of one at least."""
+    """Chains of `length` alone: the "tokens" and "steps" of `time_steps`, of as many prompts as
+    there is time for."""
     drafting = ConfidentDrafting(max_depth=length, confidence=0.0)
     enough = replace(turns, num_tokens=max(turns.num_tokens, STEPS * length))
     rows: list[list[tuple[int, int]]] = []
     with engine.running(drafting) as running:
-        end = perf_counter() + COUNTED_SECONDS
-        for number in range(len(turns.prompts)):
-            if rows and perf_counter() > end:
-                break
+        for number in _in_time(turns, COUNTED_SECONDS, 1):
             found = [
                 replace(enough, sampling=each).decoded({"": running}, [number])[""][0]
                 for each in samplings
@@ -190,10 +184,7 @@ def time_ended(engine: Program, most: int, *, turns: Turns) -> Piece:
         engine.accepting(drafting, turns.requests) as running,
     ):
         short.warm({"plain": plain, "drafted": running})
-        end = perf_counter() + SECONDS[False]
-        for number in range(len(short.prompts)):
-            if number >= LEAST[False] and perf_counter() > end:
-                break
+        for number in _in_time(short, SECONDS[False], LEAST[False]):
             (alone,) = short.decoded({"": plain}, [number])[""]
             row = [alone.ms / alone.num_steps]
             for length in some:
@@ -208,6 +199,15 @@ def time_ended(engine: Program, most: int, *, turns: Turns) -> Piece:
             rows.append(row)
     columns = np.array(rows).T
     return {"plain": columns[0], "drafted": columns[1:]}
+
+
+def _in_time(turns: Turns, seconds: float, least: int) -> Iterator[int]:
+    """Numbers of the prompts, until so many seconds are over; the first `least` anyway."""
+    end = perf_counter() + seconds
+    for number in range(len(turns.prompts)):
+        if number >= least and perf_counter() > end:
+            return
+        yield number
 
 
 def joined(starts: Sequence[Mapping[int, Piece]], sizes: Sequence[int]) -> dict[int, Piece]:

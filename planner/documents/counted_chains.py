@@ -11,7 +11,7 @@ from .document import Count, Part
 
 
 class CountedPrompt(Part):
-    """One prompt's continuation."""
+    """One continuation of a prompt."""
 
     prompt: int = Field(ge=0, description="place among those that were decoded")
     tokens: Count = Field(description="emitted by the steps")

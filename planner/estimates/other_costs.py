@@ -54,15 +54,21 @@ def with_costs(profile: Profile, other: GivenCosts | Profile) -> Profile:
 
 
 def _check_drafted_alike(profile: Profile, other: GivenCosts | Profile) -> None:
-    facts = profile.engine
-    if facts is None or facts.method is None or isinstance(other, GivenCosts):
+    """Raise PlannerError where an engine's own method drafted in one of them and not in both."""
+    if isinstance(other, GivenCosts):
         return
-    timed = (other.engine.name, other.engine.method) if other.engine else ("this runtime", None)
-    if timed != (facts.name, facts.method):
+    own, timed = _drafted_by(profile), _drafted_by(other)
+    if own != timed:
         raise PlannerError(
-            f"costs: got times of {timed[0]}{f' drafting by {timed[1]}' if timed[1] else ''}, "
-            f"expected those of {facts.name} drafting by {facts.method}, whose steps were counted"
+            f"costs: got times of {timed or 'a draft model'}, expected those of "
+            f"{own or 'a draft model'}, whose acceptance the profile holds"
         )
+
+
+def _drafted_by(profile: Profile) -> str:
+    """An engine's own method, and the engine; empty: a draft model, whoever runs it."""
+    facts = profile.engine
+    return f"{facts.method} in {facts.name}" if facts and facts.method else ""
 
 
 def _origin(profile: Profile) -> CostsOrigin:

@@ -13,6 +13,8 @@ from .ways import MATCHED_CHAIN
 
 MOST_MATCHED = 8
 """Tokens of a match, at most: as many as the runtime's own look-up knows."""
+MATCHES = {"prompt_lookup_min": 1, "prompt_lookup_max": MOST_MATCHED}
+"""Tokens of a match, as vLLM is told them."""
 COPIED = (
     "it copies what stands behind one earlier match, a longest one, and drafts nothing where there "
     "is none; here every token is the likeliest by all matches: so nothing is predicted of it"
@@ -37,12 +39,7 @@ class Lookup:
 
 
 def _of_vllm(num_tokens: int) -> dict[str, str | int]:
-    return {
-        "method": "ngram",
-        "num_speculative_tokens": num_tokens,
-        "prompt_lookup_min": 1,
-        "prompt_lookup_max": MOST_MATCHED,
-    }
+    return {"method": "ngram", "num_speculative_tokens": num_tokens, **MATCHES}
 
 
 def _of_transformers(num_tokens: int) -> dict[str, str | int]:

@@ -8,7 +8,8 @@ from .setting import OWN_HEADS, Reading, Setting
 from .task import Export, Task
 from .ways import CONFIDENT_CHAIN, DRAWN_CHAIN, MATCHED_CHAIN
 
-MODELS = ("draft-simple", "draft-eagle3", "draft-mtp", "draft-dflash")
+DRAFT_MODEL = "draft-simple"
+MODELS = (DRAFT_MODEL, "draft-eagle3", "draft-mtp", "draft-dflash")
 """Types that draft by model or heads; all but the first by heads."""
 LOOKED_UP = {
     name: f"spec-{name}-size-m" for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
@@ -23,7 +24,7 @@ def flags_of(drafting: Drafting, method: str | None = None) -> dict[str, str | i
 
     method  its type of speculation; None: the one that a draft model is for
     """
-    kind, length = method or MODELS[0], drafting.most_nodes - 1
+    kind, length = method or DRAFT_MODEL, drafting.most_nodes - 1
     if kind in LOOKED_UP:
         return {"spec-type": kind, LOOKED_UP[kind]: length}
     sure = drafting.confidence if isinstance(drafting, ConfidentDrafting) else 0.0
@@ -75,7 +76,7 @@ class LlamaCpp:
                 f"spec_draft_n_min: got {least}, with which shorter chains are thrown away after "
                 "they were drafted; no plan says that, expected 0"
             )
-        notes = [] if kind == MODELS[0] else [OWN_HEADS]
+        notes = [] if kind == DRAFT_MODEL else [OWN_HEADS]
         if sure == 0:
             way = DRAWN_CHAIN if drawn else MATCHED_CHAIN
             return Reading(chain_of(most), way.verifier, notes)

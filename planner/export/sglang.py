@@ -13,7 +13,8 @@ from .setting import OWN_HEADS, Reading, Setting
 from .task import Export, Task
 from .ways import MATCHED_CHAIN, MATCHED_TREE
 
-ALGORITHMS = ("STANDALONE", "EAGLE", "EAGLE3", "NEXTN")
+DRAFT_MODEL = "STANDALONE"
+ALGORITHMS = (DRAFT_MODEL, "EAGLE", "EAGLE3", "NEXTN")
 """Algorithms that draft by model or heads with these numbers; all but the first by heads."""
 WITHOUT_MODEL = ("EAGLE", "NEXTN")
 """Algorithms that need no model of their own where the target has layers for it."""
@@ -31,7 +32,7 @@ def flags_of(
     else:
         tree = Tree([-1, *range(drafting.most_nodes - 1)])
     return {
-        "speculative-algorithm": method or ALGORITHMS[0],
+        "speculative-algorithm": method or DRAFT_MODEL,
         "speculative-draft-model-path": draft_model,
         "speculative-num-steps": tree.depth,
         "speculative-eagle-topk": least_width(tree),
@@ -65,7 +66,7 @@ class Sglang:
         depth = setting.number("speculative_num_steps")
         width = setting.number("speculative_eagle_topk", default=1)
         nodes = setting.number("speculative_num_draft_tokens", least=2, default=depth + 1)
-        notes = () if algorithm == ALGORITHMS[0] else (OWN_HEADS,)
+        notes = () if algorithm == DRAFT_MODEL else (OWN_HEADS,)
         return Reading(served_tree(setting, depth, width, nodes), MATCHED_TREE.verifier, notes)
 
 

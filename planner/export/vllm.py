@@ -7,17 +7,18 @@ from typing import Any
 
 from ..documents.tree import Tree
 from ..policies import Drafting, TreeDrafting
-from .engine_lookup import MOST_MATCHED
+from .engine_lookup import MATCHES
 from .notations import as_json, chain_of, one_length, ranges, rank_paths, tree_of
 from .setting import OWN_HEADS, Reading, Setting
 from .task import Choice, Export, Task
 from .ways import DRAWN_CHAIN, MATCHED_CHAIN, UNIFORM_TREE, Way
 
-METHODS = ("draft_model", "eagle", "eagle3", "mtp", "dflash", "medusa", "mlp_speculator")
+DRAFT_MODEL = "draft_model"
+METHODS = (DRAFT_MODEL, "eagle", "eagle3", "mtp", "dflash", "medusa", "mlp_speculator")
 """Methods that draft by model or heads; all but the first by heads."""
 WITHOUT_MODEL = ("mtp", "ngram")
 """Methods that need no model of their own."""
-LOOKED_UP = {"ngram": {"prompt_lookup_min": 1, "prompt_lookup_max": MOST_MATCHED}}
+LOOKED_UP = {"ngram": MATCHES}
 """Further settings of a method that copies from the text."""
 
 
@@ -29,7 +30,7 @@ def settings_of(
     drawn   are tokens drawn from the draft's distribution, and not its likeliest?
     method  its own word for what drafts; None: a draft model
     """
-    name = method or METHODS[0]
+    name = method or DRAFT_MODEL
     return LOOKED_UP.get(name, {}) | {
         "method": name,
         "model": draft_model,
@@ -70,7 +71,7 @@ class VllmTree:
         choice = task.choose((UNIFORM_TREE,)).unpredicted
         paths = rank_paths(choice.plan.tree)
         config = {
-            "method": "draft_model",
+            "method": task.method or DRAFT_MODEL,
             "model": task.draft_model,
             "num_speculative_tokens": len(paths),
             "speculative_token_tree": str(paths),
@@ -116,7 +117,7 @@ def _read(setting: Setting) -> Reading:
         "model", "speculative_model", r"draft_(?!sample)\w+", r"synthetic_\w+", "quantization",
         "(code_)?revision", "max_model_len", "enforce_eager", r"(attention|moe)_backend",
     )  # fmt: skip
-    notes = [] if method == METHODS[0] else [OWN_HEADS]
+    notes = [] if method == DRAFT_MODEL else [OWN_HEADS]
     given = setting.value("speculative_token_tree")
     if given is not None:
         drafting = TreeDrafting(parents=_tree(setting, given).parents.tolist())

@@ -159,12 +159,13 @@ def _counted(profile: Profile, entry: Acceptance) -> Shown:
     evidence, rows = recorded(profile, entry), []
     for chains in entry.counted:
         chain = evidence.predict(Tree(range(-1, chains.length)))
-        sizes = [str(len(chains.prompts)), str(chains.num_steps)]
+        prompts = {each.prompt for each in chains.prompts}
+        sizes = [str(len(prompts)), str(chains.num_steps)]
         counts = [*sizes, f"{chains.tokens_per_step:.3f}"]
         rows.append([str(chains.length), *counts, str(chain.tokens_per_step)])
     title = (
-        f"{entry.sampling}: what the engine counted of its chains; drawn to one concave line, in "
-        "which no token is accepted more often than the one before it"
+        f"{entry.sampling}: what the engine counted of its chains, and the concave line that is "
+        "planned with, for texts that do not end and prompts that are decoded alike"
     )
     headings = ["drafted tokens", "prompts", "steps", "tokens per step", "by the line"]
     return table(title, headings, rows)
