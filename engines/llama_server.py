@@ -16,7 +16,7 @@ from typing import Any
 from planner.documents.document import PlannerError
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
-from planner.export.llamacpp import LOOKED_UP, MODELS, WITHOUT_MODEL, flags_of
+from planner.export.llamacpp import LOOKED_UP, OWN_METHODS, WITHOUT_MODEL, flags_of
 from planner.policies import ConfidentDrafting, Drafting
 
 from .asking import asked, at_once, is_healthy
@@ -37,7 +37,8 @@ class LlamaServer(ToldByName):
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
     batches = True
-    methods = (*MODELS, *LOOKED_UP)
+    methods = OWN_METHODS
+    looked_up = tuple(LOOKED_UP)
     without_model = WITHOUT_MODEL
 
     @property

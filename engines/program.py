@@ -145,6 +145,8 @@ class ToldByName(ABC):
     """Its words for the methods that it can be told to draft by."""
     without_model: ClassVar[Sequence[str]] = ()
     """Those, of them, that need no file."""
+    looked_up: ClassVar[Sequence[str]] = ()
+    """Others, that copy from the text and know no file."""
 
     def __post_init__(self) -> None:
         method = self.files.method
@@ -154,6 +156,12 @@ class ToldByName(ABC):
         if method is not None and not self.files.draft and method not in self.without_model:
             raise PlannerError(
                 f"engine-draft: got none, expected the model or the heads that {method} drafts with"
+            )
+
+        if method in self.looked_up and self.files.draft:
+            raise PlannerError(
+                f"engine-draft: got {self.files.draft}, expected none: {method} copies from the "
+                "text; leave it and --draft away"
             )
 
     @property

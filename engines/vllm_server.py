@@ -26,7 +26,7 @@ from functools import cached_property
 
 from planner.documents.engine import EngineFacts
 from planner.export.notations import as_json
-from planner.export.vllm import LOOKED_UP, METHODS, WITHOUT_MODEL, settings_of
+from planner.export.vllm import LOOKED_UP, OWN_METHODS, WITHOUT_MODEL, settings_of
 from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
@@ -52,7 +52,8 @@ class VllmServer(ToldByName):
 
     default = ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
     batches = True
-    methods = (*METHODS, *LOOKED_UP)
+    methods = OWN_METHODS
+    looked_up = tuple(LOOKED_UP)
     without_model = WITHOUT_MODEL
 
     @cached_property

@@ -40,7 +40,8 @@ def counted_pair(target: str, draft: str) -> CountedByEngine:
     from engines.acceptance_sources import CountedByEngine
 
     whole = _config(target)
-    config = whole.get("text_config", whole)
+    inner = whole.get("text_config")
+    config = inner if isinstance(inner, dict) else whole
     vocab_size = count_in(config, "vocab_size", target)
     max_positions = count_in(config, "max_position_embeddings", target)
     try:

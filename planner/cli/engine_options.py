@@ -59,6 +59,10 @@ class EngineWishes:
     threads: int | None
     max_nodes: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.engine_method == "":
+            raise PlannerError("engine-method: got an empty name, expected the engine's word")
+
     @property
     def is_meant(self) -> bool:
         """Does anything say how an engine is to be started?"""
@@ -99,6 +103,11 @@ class EngineWishes:
         if name not in PROGRAMS:
             raise PlannerError(
                 f"engine: got {name or 'none'}, expected one of {', '.join(PROGRAMS)} (--engine)"
+            )
+        if known is not None and self.engine_method not in (None, known.method):
+            raise PlannerError(
+                f"engine-method: got {self.engine_method}, but the plan is for "
+                f"{known.method or 'a draft model'}; leave it away"
             )
         if known is not None and known.name == name:
             files = Files.of(known)

@@ -165,7 +165,7 @@ def command(
         if output is not None:
             options.say("\nwhat was measured is kept: the same command continues from there")
         raise
-    if output is None:
+    if output is None and profile.arrays is not None:
         options.say("the acceptance traces go beside a file only: give -o FILE to keep them")
         profile = profile.without_arrays()
     options.deliver(profile, output)
@@ -186,8 +186,13 @@ def _models(
 
     if wishes.engine_method is None:
         return Pair(*named.load()), named.names
+    from ..documents.document import PlannerError
     from .configs import counted_pair
 
+    if named.target is None:
+        raise PlannerError(
+            "target: got none, expected the folder or hub id of the model that the engine serves"
+        )
     target, draft = named.names[0], named.draft or ""
     counted = counted_pair(target, draft or wishes.engine_draft or wishes.engine_method)
     return counted, (target, draft)

@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 
 from .document import Count, Part
 
+MOST_LENGTH = 1024
+"""Tokens of a chain, at most."""
+
 
 class CountedPrompt(Part):
     """One continuation of a prompt."""
@@ -27,8 +30,19 @@ class CountedPrompt(Part):
 class CountedChains(Part):
     """Steps with chains that may have so many tokens."""
 
-    length: Count
+    length: int = Field(ge=1, le=MOST_LENGTH)
     prompts: list[CountedPrompt] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _as_many_as_fit(self) -> Self:
+        for place, prompt in enumerate(self.prompts):
+            most = (prompt.steps + 1) * (self.length + 1)  # one more: what was timed is rounded
+            if prompt.tokens > most:
+                raise ValueError(
+                    f"prompts.{place}.tokens of at most {most} for {prompt.steps} steps with "
+                    f"chains of {self.length}, not {prompt.tokens}"
+                )
+        return self
 
     @property
     def num_steps(self) -> int:

@@ -25,6 +25,7 @@ class EngineFacts(Part):
     )
     method: str | None = Field(
         default=None,
+        pattern=r"^[\w-]+$",
         exclude_if=lambda method: method is None,
         description="its own word for how it drafts, where acceptance is what it counted; null: by "
         "a draft model, whose acceptance was measured apart from it",

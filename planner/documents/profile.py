@@ -258,6 +258,16 @@ class Profile(Document):
             )
         return self
 
+    @model_validator(mode="after")
+    def _counted_by_a_method(self) -> Self:
+        method = self.engine.method if self.engine else None
+        for place, entry in enumerate(self.acceptance):
+            if bool(entry.counted) != (method is not None):
+                raise ValueError(
+                    f"acceptance.{place}.counted where engine.method is, and nowhere else"
+                )
+        return self
+
     def sampling_at(self, temperature: float | None) -> Sampling:
         """The first sampling measured at this temperature; None: the first of all.
 

@@ -61,7 +61,7 @@ def _check_drafted_alike(profile: Profile, other: GivenCosts | Profile) -> None:
     if own != timed:
         raise PlannerError(
             f"costs: got times of {timed or 'a draft model'}, expected those of "
-            f"{own or 'a draft model'}, whose acceptance the profile holds"
+            f"{own or 'a draft model'}, whose acceptance the profile holds; profile both alike"
         )
 
 

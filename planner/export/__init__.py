@@ -14,6 +14,7 @@ from ..documents.document import PlannerError
 from ..documents.profile import Profile
 from ..documents.sampling import Sampling
 from ..plans.plan import Plan
+from . import llamacpp, sglang, vllm
 from .engine_lookup import LOOKUPS, check_told
 from .hugging_face import HuggingFace
 from .llamacpp import LlamaCpp
@@ -69,6 +70,8 @@ ENGINES: dict[str, Engine] = {
     "synthetic": Synthetic(),
     "nvidia-profile": NvidiaProfile(),
 }
+METHODS = {"vllm": vllm.OWN_METHODS, "sglang": sglang.ALGORITHMS, "llamacpp": llamacpp.OWN_METHODS}
+"""Words of engines for the methods that they can be told to draft by."""
 OF_VLLM = {"synthetic": "vllm"}
 """Exports for vLLM that are not called so."""
 WITHOUT_MIN_P = ("vllm", "vllm-tree", "synthetic")
@@ -128,8 +131,15 @@ def export(
 
 def _check_method(task: Task) -> None:
     """Raise PlannerError for what one engine counted of its own drafting, where another is told."""
+    if task.method is None:
+        return
+    known = METHODS.get(task.timed_program, ())
+    if task.method not in known:
+        raise PlannerError(
+            f"plan: made_from.engine.method: got {task.method}, expected {', '.join(known)}"
+        )
     told = OF_VLLM.get(task.engine, task.engine.split("-")[0])
-    if task.method is not None and told not in (task.timed_program, "nvidia"):
+    if told not in (task.timed_program, "nvidia"):
         raise PlannerError(
             f"plan: got one for {task.method} as {task.timed_program} drafts and counts it, which "
             f"says nothing of {task.engine}; profile that engine, or export to {task.timed_program}"

@@ -15,6 +15,7 @@ LOOKED_UP = {
     name: f"spec-{name}-size-m" for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
 }
 """Types that copy from the text, and the option that has the length of what they copy."""
+OWN_METHODS = (*MODELS, *LOOKED_UP)
 WITHOUT_MODEL = ("draft-mtp", *LOOKED_UP)
 """Types that need no model of their own."""
 
@@ -52,9 +53,10 @@ class LlamaCpp:
         ways = (MATCHED_CHAIN, CONFIDENT_CHAIN)
         as_it_is = task.profile is None and task.plan.sampling.is_greedy
         choice = task.choose(ways if task.is_measured or as_it_is else ways[:1])
-        flags = {"spec-draft-model": task.draft, **flags_of(choice.plan.drafting, task.method)}
+        draft = task.draft or task.served_heads
+        flags = {"spec-draft-model": draft, **flags_of(choice.plan.drafting, task.method)}
         notes = []
-        if task.draft is None and not task.is_drafted_alone:
+        if draft is None and not task.is_drafted_alone:
             notes.append("--spec-draft-model is missing: name a GGUF with --draft")
         if not task.is_measured:
             notes.append(

@@ -101,6 +101,11 @@ class Task:
         return self._facts.method if self._facts else None
 
     @property
+    def served_heads(self) -> str | None:
+        """The file that its own method drafts with, as it was started with it."""
+        return (self._facts.draft or None) if self._facts and self.method else None
+
+    @property
     def is_drafted_alone(self) -> bool:
         """Does it draft by a method that needs no model?"""
         return self._facts is not None and not self._facts.draft

@@ -20,6 +20,7 @@ WITHOUT_MODEL = ("mtp", "ngram")
 """Methods that need no model of their own."""
 LOOKED_UP = {"ngram": MATCHES}
 """Further settings of a method that copies from the text."""
+OWN_METHODS = (*METHODS, *LOOKED_UP)
 
 
 def settings_of(

@@ -288,7 +288,7 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -
 def _solvers(name: str, engine: EngineFacts | None) -> dict[str, Solver]:
     """The solvers of a group, or the one of that name; an engine's only those that it can obey."""
     if engine is not None:
-        able = {each: SOLVERS[each] for each in engine.solvers}
+        able = {each: SOLVERS[each] for each in engine.solvers if each in SOLVERS}
         found = {
             each: one
             for each, one in able.items()

@@ -65,7 +65,7 @@ def _chains(profile: Profile, entry: Acceptance) -> list[FirstLook]:
 
 
 def _tokens(profile: Profile, entry: Acceptance, chain: Tree, first: Estimate) -> Estimate:
-    """Tokens per step of a chain: as counted, or if every token is accepted as often as the first."""
+    """Tokens per step of a chain: as counted, or if all are accepted as often as the first."""
     if entry.counted:
         return recorded(profile, entry).predict(chain).tokens_per_step
     rates = (first.low, first.value, first.high)

@@ -18,6 +18,7 @@ from planner.documents.document import PlannerError
 from planner.documents.origin import ModelInfo
 from planner.documents.profile import Profile
 from planner.documents.sampling import Sampling
+from planner.estimates.other_costs import with_costs
 from planner.export import export
 from planner.optimizer import solve
 from planner.policies import TreeDrafting
@@ -107,6 +108,7 @@ def test_with_llama_cpp_whole_steps_are_timed(tmp_path: Path) -> None:
         ("vllm", {"method": "eagle9"}, "engine-method: got eagle9, expected draft_model, eagle"),
         ("openvino", {"method": "eagle3"}, "expected none: it drafts by a draft model alone"),
         ("vllm", {"method": "eagle3", "draft": ""}, "engine-draft: got none, expected the model"),
+        ("vllm", {"method": "ngram"}, "engine-draft: got draft, expected none: ngram copies"),
     ],
 )
 def test_methods_that_it_cannot_draft_by_are_refused(
@@ -176,5 +178,79 @@ def test_methods_that_are_not_named_well_are_one_line(heads: Path) -> None:
     assert (code, "engine-draft: got none" in said) == (1, True)
     code, said = profiled(heads, "--engine-method", "eagel")
     assert (code, "engine-method: got eagel, expected draft_model" in said) == (1, True)
+    code, said = profiled(heads, "--engine-method", "")
+    assert (code, "engine-method: got an empty name" in said) == (1, True)
     code, said = run("profile", "--engine-method", "eagle3")
     assert (code, "name it with --engine" in said) == (2, True)
+    code, said = run("profile", "--engine", "vllm", "--engine-method", "mtp")
+    assert (code, "target: got none" in said) == (1, True)
+    config = {"text_config": None, "vocab_size": 100}
+    (heads / "model" / "config.json").write_text(json.dumps(config))
+    code, said = profiled(heads, "--engine-method", "mtp")
+    assert (code, "max_position_embeddings: missing" in said) == (1, True)
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """A profile by MTP layers."""
+    folder = served_standin.installed(tmp_path_factory.mktemp("counted"), "vllm")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("STANDIN_FASTER", "20")
+        patched.setattr(measuring, "NUM_TIMED", 2)
+        settings = Settings(samplings=(GREEDY,), num_tokens=16)
+        engine = program(folder, "vllm", "mtp")
+        return measure_engine_profile(PAIR, PROMPTS, settings, engine=engine)
+
+
+def test_plans_for_a_method_are_for_that_alone(counted: Profile, tmp_path: Path) -> None:
+    plan = solve(counted)
+    plan.save(tmp_path / "plan.json")
+    (tmp_path / "prompts.jsonl").write_text('{"ids": [1, 2, 3]}\n{"ids": [4]}\n')
+    prompts = ("--prompts", tmp_path / "prompts.jsonl", "--num-prompts", 2)
+    code, said = run("check", tmp_path / "plan.json", *prompts, "--engine-method", "eagle3")
+    assert (code, "engine-method: got eagle3, but the plan is for mtp" in said) == (1, True), said
+    facts = counted.engine.model_copy(update={"method": "bogus"})
+    bogus = counted.model_copy(update={"engine": facts})
+    with pytest.raises(PlannerError, match=r"engine.method: got bogus, expected draft_model"):
+        export(solve(bogus), "vllm", profile=bogus)
+
+
+def edited(content: dict[str, object], how: str) -> dict[str, object]:
+    entry, engine = content["acceptance"][0], content["engine"]
+    if how == "no counts":
+        del entry["counted"]
+    elif how == "no method":
+        del engine["method"]
+    elif how == "no engine":
+        content["engine"] = None
+    elif how == "a long chain":
+        entry["counted"][1]["length"] = 10**9
+    else:
+        entry["counted"][0]["prompts"][0]["tokens"] = 10**6
+    return content
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("no counts", "counted where engine.method is"),
+        ("no method", "counted where engine.method is"),
+        ("no engine", "counted where engine.method is"),
+        ("a long chain", r"counted\.1\.length: got 1000000000"),
+        ("too many tokens", "tokens of at most"),
+    ],
+)
+def test_edited_counts_are_one_line(counted: Profile, how: str, says: str) -> None:
+    with pytest.raises(PlannerError, match=says):
+        Profile.parse(edited(json.loads(counted.to_json()), how), "here")
+
+
+def test_other_costs_are_of_the_same_drafting(counted: Profile) -> None:
+    facts = counted.engine.model_copy(update={"method": "eagle3"})
+    other = counted.model_copy(update={"engine": facts})
+    with pytest.raises(PlannerError, match=r"got times of eagle3 in vllm, expected .* mtp in vllm"):
+        with_costs(counted, other)
+    plain = counted.model_copy(update={"engine": None})
+    with pytest.raises(PlannerError, match=r"got times of mtp in vllm, expected .* a draft model"):
+        with_costs(plain, counted)
+    assert with_costs(counted, counted).acceptance == counted.acceptance
