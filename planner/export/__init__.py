@@ -126,7 +126,8 @@ def export(
         if source.draft.is_lookup and engine in LOOKUPS:
             made_by = LOOKUPS[engine]
     made = made_by.export(task)
-    return replace(made, notes=[*made.notes, *_about_sampling(engine, plan.sampling)])
+    notes = [*made.notes, *_about_options(task), *_about_sampling(engine, plan.sampling)]
+    return replace(made, notes=notes)
 
 
 def _check_method(task: Task) -> None:
@@ -156,6 +157,13 @@ def check_min_p(engine: str, sampling: Sampling) -> None:
             f"min-p: got {sampling.min_p:g}, expected none: vLLM refuses requests with it while it "
             "speculates; profile and plan without --min-p"
         )
+
+
+def _about_options(task: Task) -> list[str]:
+    """A note on what the engine was told besides while it was measured."""
+    if not task.options:
+        return []
+    return [f"measured with {' '.join(task.options)}: give {task.timed_program} that, too"]
 
 
 def _about_sampling(engine: str, sampling: Sampling) -> list[str]:

@@ -101,6 +101,11 @@ class Task:
         return self._facts.method if self._facts else None
 
     @property
+    def options(self) -> Sequence[str]:
+        """Words of the engine's command line that it was measured with besides."""
+        return self._facts.options if self._facts and self.is_measured else ()
+
+    @property
     def served_heads(self) -> str | None:
         """The file that its own method drafts with, as it was started with it."""
         return (self._facts.draft or None) if self._facts and self.method else None

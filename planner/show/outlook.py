@@ -167,7 +167,7 @@ def _counted(profile: Profile, entry: Acceptance) -> Shown:
         f"{entry.sampling}: what the engine counted of its chains, and the concave line that is "
         "planned with, for texts that do not end and prompts that are decoded alike"
     )
-    headings = ["drafted tokens", "prompts", "steps", "tokens per step", "by the line"]
+    headings = ["drafted tokens", "prompts", "steps", "counted", "tokens per step"]
     return table(title, headings, rows)
 
 

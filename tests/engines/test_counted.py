@@ -209,6 +209,12 @@ def test_plans_for_a_method_are_for_that_alone(counted: Profile, tmp_path: Path)
     prompts = ("--prompts", tmp_path / "prompts.jsonl", "--num-prompts", 2)
     code, said = run("check", tmp_path / "plan.json", *prompts, "--engine-method", "eagle3")
     assert (code, "engine-method: got eagle3, but the plan is for mtp" in said) == (1, True), said
+    started = {"options": ["--dtype", "float16"]}
+    optioned = counted.model_copy(update={"engine": counted.engine.model_copy(update=started)})
+    tree = solve(optioned).model_copy(
+        update={"drafting": TreeDrafting(parents=[-1, 0]), "predicted": None}
+    )
+    assert "measured with --dtype float16: give vllm that, too" in export(tree, "vllm").notes
     facts = counted.engine.model_copy(update={"method": "bogus"})
     bogus = counted.model_copy(update={"engine": facts})
     with pytest.raises(PlannerError, match=r"engine.method: got bogus, expected draft_model"):
