@@ -278,14 +278,20 @@ def counted_entry(facts: EngineFacts, place: int, sampling: Sampling, starts: St
         sampling=sampling,
         verifier=facts.verifier,
         num_ranks=1,
-        prompts=[
-            PromptAcceptance(
-                num_positions=each.steps, acceptance=[min(1.0, each.tokens / each.steps - 1)]
-            )
-            for each in chains[0].prompts
-        ],
+        prompts=_by_prompt(chains[0]),
         counted=chains,
     )
+
+
+def _by_prompt(lone: CountedChains) -> list[PromptAcceptance]:
+    """Acceptance by chains of one token, all texts of a prompt together."""
+    found = []
+    for prompt in dict.fromkeys(each.prompt for each in lone.prompts):
+        texts = [each for each in lone.prompts if each.prompt == prompt]
+        steps = sum(each.steps for each in texts)
+        rate = sum(each.tokens for each in texts) / steps - 1
+        found.append(PromptAcceptance(num_positions=steps, acceptance=[min(1.0, rate)]))
+    return found
 
 
 def check_models(

@@ -71,6 +71,7 @@ def test_what_the_server_counts_is_what_is_planned_with(
             assert per_prompt == {63 / len(known[chains.length])}
             assert {0, 1} <= {prompt.prompt for prompt in chains.prompts} <= {0, 1, 2}
         best = max(entry.counted, key=lambda chains: len(chains.prompts))
+        assert len(entry.prompts) == len({text.prompt for text in entry.counted[0].prompts})
         found = {prompt.prompt for prompt in best.prompts}
         assert found == {0, 1, 2}  # those that were not timed are counted, too
     profile.save(tmp_path / "profile.json")
