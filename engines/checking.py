@@ -42,7 +42,8 @@ def check(
     """Decode every prompt in turns: plainly, with the plan's setting, and with others.
 
     turns   the prompts should be others than those profiled
-    others  settings beside the plan's; None: its neighbours, and the engine's default
+    others  settings beside the plan's; None: its neighbours, and the engine's default, or those of
+            all servers that run already
 
     Raises PlannerError where the engine fails.
     """
@@ -96,7 +97,9 @@ def _tried(
     tried: dict[str, tuple[Role, Drafting | None]] = {engine.words(None): ("plain", None)}
     if plan.speculates:
         tried[engine.words(plan.drafting)] = ("plan", plan.drafting)
-    if others is None:
+    if others is None and engine.own_lengths:
+        others = [ConfidentDrafting(max_depth=n, confidence=0.0) for n in engine.own_lengths]
+    elif others is None:
         tried.setdefault(engine.words(engine.default), ("default", engine.default))
         others = neighbouring(plan.drafting, engine.facts.most_tokens)
     for each in others:

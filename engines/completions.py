@@ -22,9 +22,10 @@ from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 
 from .asking import asked, at_once, is_healthy
-from .metrics_page import CounterNames, counted
+from .metrics_page import Counted, CounterNames, counted
 from .process import free_port, program, served
 from .program import Answer, Files
+from .running_servers import ServedByName
 
 VERSION_S = 120.0
 ROOM = 8
@@ -44,7 +45,7 @@ def cache_room(context: int, requests: int) -> int:
     return max(ROOM, 2 * requests) * max(context, 64)
 
 
-def chain_facts(name: str, files: Files, *, version_word: str) -> EngineFacts:
+def chain_facts(engine: ServedByName, name: str, *, version_word: str) -> EngineFacts:
     """The facts of an engine that drafts chains of one length, greedily, and accepts a token where
     the target's own draw is the same.
 
@@ -52,8 +53,9 @@ def chain_facts(name: str, files: Files, *, version_word: str) -> EngineFacts:
 
     Raises PlannerError for models that it cannot load, and for options that are chosen here.
     """
+    files = engine.files
     for role, model in (("target", files.target), ("draft", files.draft)):
-        if model.startswith("embedded/"):
+        if model.startswith("embedded/") and not files.servers:
             raise PlannerError(
                 f"engine-{role}: got {model}, expected a folder or a name that {name} can load"
             )
@@ -62,7 +64,9 @@ def chain_facts(name: str, files: Files, *, version_word: str) -> EngineFacts:
             raise PlannerError(f"engine-option: got {option}, which is chosen when it is started")
     return EngineFacts(
         name=name,
-        version=_version(name, [command_of(name, files), version_word]),
+        version=engine.version_at(files.servers)
+        if files.servers
+        else _version(name, [command_of(name, files), version_word]),
         verifier="topk",
         solvers=["chain"],
         most_tokens=files.most_tokens,
@@ -70,6 +74,7 @@ def chain_facts(name: str, files: Files, *, version_word: str) -> EngineFacts:
         target=files.target,
         draft=files.draft,
         place=files.place,
+        servers=dict(files.servers),
         options=list(files.options),
     )
 
@@ -115,6 +120,8 @@ class StreamedServer:
     name: str
     address: str
     counters: CounterNames | None
+    alone: bool = False
+    """Is it to be looked whether it counts any steps, and does nobody expect them?"""
 
     def decode(
         self,
@@ -144,8 +151,10 @@ class StreamedServer:
         timed = sum(len(chunk.tokens) for text in texts for chunk in text[1:])
         num_steps, num_drafted = timed, 0
         if names and before:
-            done = counted(self.name, self.address, names).since(before)
+            done = counted(self.name, self.address, names, started=not self.alone).since(before)
             behind = requests * (num_tokens - 1)
+            if self.alone and not done.steps:
+                done = Counted(behind, 0, 0)
             undrafted = behind - done.steps - done.accepted if names.accepted else 0
             steps = done.steps + max(0, undrafted)
             if not 0 < steps <= behind:

@@ -21,7 +21,8 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .asking import asked, at_once, is_healthy
 from .process import cpu_ms, free_port, leaving_nothing, program, served
-from .program import Answer, PassTimes, ToldByName
+from .program import Answer, PassTimes
+from .running_servers import ServedByName
 
 LOOKED_AT = Sampling(temperature=1.0, top_k=10)
 """A chain is ended by the likeliest token's share of the draft's ten likeliest, whatever the
@@ -32,38 +33,35 @@ SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
 """Options that the server and the benchmark share, each with a value."""
 
 
-class LlamaServer(ToldByName):
+class LlamaServer(ServedByName):
     """`llama-server` with a draft model (`draft-simple`), or another method."""
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
     batches = True
+    version_page = ("props", "build_info")
     methods = OWN_METHODS
     looked_up = tuple(LOOKED_UP)
     without_model = WITHOUT_MODEL
 
     @property
     def has_benchmark(self) -> bool:
-        """Yes, but it does not time other methods' drafts."""
-        return self.files.method is None
+        """Yes, but it does not time other methods' drafts, nor servers that run already."""
+        return self.files.method is None and not self.files.servers
 
     @cached_property
     def facts(self) -> EngineFacts:
         for role, file in (("target", self.files.target), ("draft", self.files.draft)):
             is_needed = role == "target" or file or self.files.method is None
-            if is_needed and not Path(file).is_file():
+            if is_needed and not self.files.servers and not Path(file).is_file():
                 raise PlannerError(f"engine-{role}: got {file}, expected a GGUF file of the {role}")
         if any(option.startswith("--spec-draft-sampling") for option in self.files.options):
             raise PlannerError(
                 "engine-option: got --spec-draft-sampling, expected none: drafts are measured as "
                 "their likeliest tokens, which is what it does by itself"
             )
-        said = subprocess.run(
-            [self._program("llama-server"), "--version"], capture_output=True, text=True
-        )
-        version = re.search(r"version: (.*)", said.stderr + said.stdout)
         return EngineFacts(
             name="llamacpp",
-            version=version[1].strip() if version else "unknown",
+            version=self._version(),
             verifier="topk",
             solvers=["chain", "confident"] if self.has_benchmark else ["chain"],
             most_tokens=self.files.most_tokens,
@@ -72,6 +70,7 @@ class LlamaServer(ToldByName):
             target=self.files.target,
             draft=self.files.draft,
             place=self.files.place,
+            servers=dict(self.files.servers),
             options=list(self.files.options),
             threads=self.files.threads,
         )
@@ -81,10 +80,13 @@ class LlamaServer(ToldByName):
         names = ("n-max", "p-min", "size-m")
         return {name: value for name in names for key, value in flags.items() if key.endswith(name)}
 
-    def running(
+    def started(
         self, drafting: Drafting | None, requests: int = 1
     ) -> AbstractContextManager[_Server]:
         return self._running(drafting, requests)
+
+    def answering(self, address: str, *, alone: bool) -> _Server:
+        return _Server(address, None)
 
     def accepting(self, drafting: Drafting, requests: int = 1) -> AbstractContextManager[_Server]:
         return self._running(drafting, requests, "--spec-synth-len", str(drafting.most_nodes))
@@ -133,6 +135,15 @@ class LlamaServer(ToldByName):
     def _program(self, name: str) -> str:
         return program(name, self.files.place, ADVICE)
 
+    def _version(self) -> str:
+        if self.files.servers:
+            return self.version_at(self.files.servers)
+        said = subprocess.run(
+            [self._program("llama-server"), "--version"], capture_output=True, text=True
+        )
+        version = re.search(r"version: (.*)", said.stderr + said.stdout)
+        return version[1].strip() if version else "unknown"
+
     def _threads(self, *flags: str) -> list[str]:
         number = self.files.threads
         return [] if number is None else [word for each in flags for word in (each, str(number))]
@@ -141,7 +152,8 @@ class LlamaServer(ToldByName):
 @dataclass(frozen=True)
 class _Server:
     address: str
-    process: int
+    process: int | None
+    """None: somewhere else."""
 
     def decode(
         self,

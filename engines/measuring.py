@@ -240,7 +240,7 @@ def _suffix(requests: int) -> str:
 
 def _sizes(engine: Program, requests: int) -> list[int]:
     """Lengths of the chains that are timed: every one where nothing else tells what passes take."""
-    return lengths(engine.facts, every=requests == 1 and not engine.has_benchmark)
+    return lengths(engine, every=requests == 1 and not engine.has_benchmark)
 
 
 def _ended_starts(engine: Program) -> int:

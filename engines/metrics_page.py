@@ -42,8 +42,11 @@ def counted(engine: str, address: str, names: CounterNames, *, started: bool = T
 
     Raises PlannerError where the page cannot be had, and where a counter is missing on it.
     """
-    with asked(engine, f"{address}/metrics") as answer:
-        page = answer.read().decode(errors="replace")
+    try:
+        with asked(engine, f"{address}/metrics") as answer:
+            page = answer.read().decode(errors="replace")
+    except PlannerError as error:
+        raise PlannerError(f"{error}; it is asked for {address}/metrics") from None
     found = totals(page)
     missing = [name for name in names if name and name not in found]
     if missing and started:

@@ -129,8 +129,10 @@ def _last_words(log: int) -> str:
     return (wrong or lines or ["it printed nothing"])[-1][:300]
 
 
-def cpu_ms(process: int) -> float | None:
+def cpu_ms(process: int | None) -> float | None:
     """Milliseconds that all threads of a process have had a processor; None where nobody tells."""
+    if process is None:
+        return None
     try:
         threads = list(Path(f"/proc/{process}/task").iterdir())
         return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
 from planner.documents.document import PlannerError
@@ -21,7 +21,7 @@ MOST_TOKENS = 16
 class Files:
     """The places of an engine and of what it loads, and what it is started with.
 
-    place    folder of its programs, or address of a server; None: wherever it is found
+    place    folder of its programs; None: wherever it is found
     target   file or folder, in the engine's own format
     draft    likewise
     options  more words of its command line
@@ -29,6 +29,8 @@ class Files:
     most_tokens  drafted by one step, at most: so far it is timed
     method   its own word for how it drafts, with `draft` or, where that is empty, alone; None: by a
              draft model
+    servers  addresses of those that run already, by the tokens that they draft in a step; none: it
+             is started here
     """
 
     target: str
@@ -38,13 +40,14 @@ class Files:
     threads: int | None = None
     most_tokens: int = MOST_TOKENS
     method: str | None = None
+    servers: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, facts: EngineFacts) -> Files:
         """The files that a profile's engine was started with."""
         return cls(
             facts.target, facts.draft, facts.place, tuple(facts.options), facts.threads,
-            facts.most_tokens, facts.method,
+            facts.most_tokens, facts.method, facts.servers,
         )  # fmt: skip
 
 
@@ -111,6 +114,10 @@ class Program(Protocol):
     def has_benchmark(self) -> bool:
         """Does it time passes?  Otherwise only whole steps tell what they take."""
 
+    @property
+    def own_lengths(self) -> Sequence[int]:
+        """Lengths of the chains that servers run for already; none: it is started with any."""
+
     def running(
         self, drafting: Drafting | None, requests: int = 1
     ) -> AbstractContextManager[Running]:
@@ -147,9 +154,13 @@ class ToldByName(ABC):
     """Those, of them, that need no file."""
     looked_up: ClassVar[Sequence[str]] = ()
     """Others, that copy from the text and know no file."""
+    is_served: ClassVar[bool] = False
+    """Does it answer over HTTP?"""
 
     def __post_init__(self) -> None:
         method = self.files.method
+        if self.files.servers and not self.is_served:
+            raise PlannerError("engine-url: got one, expected none: this engine is no server")
         if method is not None and method not in self.methods:
             known = ", ".join(self.methods) or "none: it drafts by a draft model alone"
             raise PlannerError(f"engine-method: got {method}, expected {known}")
@@ -168,6 +179,11 @@ class ToldByName(ABC):
     def has_benchmark(self) -> bool:
         """See `Program.has_benchmark`."""
         return False
+
+    @property
+    def own_lengths(self) -> Sequence[int]:
+        """See `Program.own_lengths`."""
+        return ()
 
     def accepting(self, drafting: Drafting, requests: int = 1) -> AbstractContextManager[Running]:
         """See `Program.accepting`."""

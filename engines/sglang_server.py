@@ -28,22 +28,23 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
 from .metrics_page import CounterNames
-from .program import ToldByName
+from .running_servers import ServedByName
 
 COUNTERS = CounterNames(steps="sglang:spec_verify_calls_total")
 
 
-class SglangServer(ToldByName):
+class SglangServer(ServedByName):
     """`sglang serve` with a draft model or heads, or alone."""
 
     default = ConfidentDrafting(max_depth=3, confidence=0.0)
     batches = True
+    version_page = ("server_info", "version")
     methods = ALGORITHMS
     without_model = WITHOUT_MODEL
 
     @cached_property
     def facts(self) -> EngineFacts:
-        return chain_facts("sglang", self.files, version_word="version")
+        return chain_facts(self, "sglang", version_word="version")
 
     def told(self, drafting: Drafting) -> Mapping[str, object]:
         name = "speculative-num-steps"
@@ -53,7 +54,7 @@ class SglangServer(ToldByName):
         return flags_of(drafting, self.files.draft or None, self.files.method)
 
     @contextmanager
-    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
+    def started(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
         command = [command_of("sglang", self.files), "serve", "--model-path", self.files.target]
         command += ["--context-length", str(self.context), "--disable-radix-cache"]
         room = cache_room(self.context, requests)
@@ -64,3 +65,6 @@ class SglangServer(ToldByName):
         counters = None if drafting is None else COUNTERS
         with streaming("sglang", command, self.files.options, counters) as server:
             yield server
+
+    def answering(self, address: str, *, alone: bool) -> StreamedServer:
+        return StreamedServer("sglang", address, COUNTERS, alone)

@@ -15,7 +15,6 @@ from time import perf_counter
 import numpy as np
 
 from planner.documents.document import PlannerError
-from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
 from planner.policies import ConfidentDrafting
 from profiler.journal import Piece
@@ -87,9 +86,11 @@ class Turns:
         return found
 
 
-def lengths(facts: EngineFacts, *, every: bool = False) -> list[int]:
+def lengths(engine: Program, *, every: bool = False) -> list[int]:
     """Lengths of the chains that are timed: every one that is allowed, or a few."""
-    most = facts.most_tokens
+    if engine.own_lengths:
+        return list(engine.own_lengths)
+    most = engine.facts.most_tokens
     some = range(1, most) if every else [each for each in LENGTHS if each < most]
     return [*some, most]
 
@@ -170,7 +171,7 @@ def time_ended(engine: Program, most: int, *, turns: Turns) -> Piece:
 
     Raises PlannerError where it takes several steps.
     """
-    some = [each for each in lengths(engine.facts) if each <= most]
+    some = [each for each in lengths(engine) if each <= most]
     drafting = ConfidentDrafting(max_depth=most, confidence=0.0)
     short = replace(
         turns,

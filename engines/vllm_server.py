@@ -31,7 +31,7 @@ from planner.policies import ConfidentDrafting, Drafting
 
 from .completions import StreamedServer, cache_room, chain_facts, command_of, streaming
 from .metrics_page import CounterNames
-from .program import ToldByName
+from .running_servers import ServedByName
 
 COUNTERS = CounterNames(
     steps="vllm:spec_decode_num_drafts_total",
@@ -47,18 +47,19 @@ EXAMPLE = 5
 """Tokens that are drafted in its documentation's example; it has no default."""
 
 
-class VllmServer(ToldByName):
+class VllmServer(ServedByName):
     """`vllm serve` with a draft model or another method, or alone."""
 
     default = ConfidentDrafting(max_depth=EXAMPLE, confidence=0.0)
     batches = True
+    version_page = ("version", "version")
     methods = OWN_METHODS
     looked_up = tuple(LOOKED_UP)
     without_model = WITHOUT_MODEL
 
     @cached_property
     def facts(self) -> EngineFacts:
-        return chain_facts("vllm", self.files, version_word="--version")
+        return chain_facts(self, "vllm", version_word="--version")
 
     def told(self, drafting: Drafting) -> Mapping[str, object]:
         name = "num_speculative_tokens"
@@ -68,7 +69,7 @@ class VllmServer(ToldByName):
         return settings_of(drafting, self.files.draft or None, method=self.files.method)
 
     @contextmanager
-    def running(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
+    def started(self, drafting: Drafting | None, requests: int = 1) -> Iterator[StreamedServer]:
         command = [
             command_of("vllm", self.files),
             "serve",
@@ -82,3 +83,6 @@ class VllmServer(ToldByName):
         counters = None if drafting is None else COUNTERS
         with streaming("vllm", command, self.files.options, counters) as server:
             yield server
+
+    def answering(self, address: str, *, alone: bool) -> StreamedServer:
+        return StreamedServer("vllm", address, COUNTERS, alone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..documents.errors import PlannerError
@@ -20,6 +21,11 @@ ENGINE_OPTIONS = (
     ),
     options.setting(
         "--engine-path", metavar="DIR", help="Folder of its programs (default: looked for on PATH)."
+    ),
+    options.setting(
+        "--engine-url", "engine_urls", multiple=True, metavar="[K=]URL",
+        help="A server that runs already and drafts K tokens in a step (left away: none); "
+        "repeatable, one without speculation and one for each K, instead of --engine-path.",
     ),
     options.setting(
         "--engine-target", metavar="FILE", help="The target, as it loads it (default: --target)."
@@ -52,6 +58,7 @@ class EngineWishes:
 
     engine: str | None
     engine_path: str | None
+    engine_urls: tuple[str, ...]
     engine_target: str | None
     engine_draft: str | None
     engine_method: str | None
@@ -62,19 +69,33 @@ class EngineWishes:
     def __post_init__(self) -> None:
         if self.engine_method == "":
             raise PlannerError("engine-method: got an empty name, expected the engine's word")
+        if self.engine_urls and (self.engine_path or self.engine_words or self.max_nodes):
+            raise PlannerError(
+                "engine-url: got servers that run already, expected no --engine-path, "
+                "--engine-option or --max-nodes with them: they were started with their own"
+            )
 
     @property
     def is_meant(self) -> bool:
         """Does anything say how an engine is to be started?"""
         names = (self.engine_path, self.engine_target, self.engine_draft, self.engine_method)
-        words = (*names, *self.engine_words)
+        words = (*names, *self.engine_words, *self.engine_urls)
         return self.engine is not None or any(each is not None for each in words)
+
+    @cached_property
+    def servers(self) -> dict[int, str]:
+        """Addresses of those that run already, by the tokens that they draft in a step."""
+        from engines.running_servers import servers_of
+
+        return servers_of(self.engine_urls) if self.engine_urls else {}
 
     @property
     def most_tokens(self) -> int:
         """Tokens of the longest chain that is timed."""
         from engines import MOST_TOKENS
 
+        if self.servers:
+            return max(self.servers)
         return MOST_TOKENS if self.max_nodes is None else self.max_nodes - 1
 
     def program(
@@ -118,4 +139,8 @@ class EngineWishes:
             "options": self.engine_words, "threads": self.threads, "method": self.engine_method,
         }  # fmt: skip
         said: dict[str, Any] = {name: value for name, value in wishes.items() if value}
+        if self.servers:
+            said |= {"servers": self.servers, "place": None, "options": ()}
+        elif self.engine_path:
+            said["servers"] = {}
         return PROGRAMS[name](replace(files, **said), room)

@@ -33,7 +33,13 @@ class EngineFacts(Part):
     target: str = Field(description="its file or folder of the target")
     draft: str = Field(description="its file or folder of the draft; empty: it needs none")
     place: str | None = Field(
-        default=None, description="folder of its programs, or address; null: found by itself"
+        default=None, description="folder of its programs; null: found by itself"
+    )
+    servers: dict[int, str] = Field(
+        default={},
+        exclude_if=lambda servers: not servers,
+        description="addresses of those that ran already, by the tokens that each drafts in a "
+        "step; none: it was started for this",
     )
     options: list[str] = Field(default=[], description="that it was started with besides")
     threads: int | None = Field(default=None, ge=1, description="null: as many as it takes")

@@ -65,7 +65,7 @@ def test_every_option_in_running_text_is_known():
         "--page", "--weights", "--speculative-config", "--speculative-adaptive-config",
         "--speculative-dspark-sps-table-path", "--help", "--strict", "--readme", "--repeats",
         "--gpu-memory-utilization", "--enable-deterministic-inference",
-        "--spec-synth-len", "--spec-draft-sampling",
+        "--spec-synth-len", "--spec-draft-sampling", "--enable-metrics",
     }  # fmt: skip
     used = {
         option

@@ -52,7 +52,9 @@ class _Serving(BaseHTTPRequestHandler):
     counts: ClassVar[dict[str, int]] = {"steps": 0, "drafted": 0, "accepted": 0}
 
     def do_GET(self) -> None:
-        page = {"/health": "", "/metrics": self._metrics()}.get(self.path)
+        said = {"/version": "0.33.0"} if self.name == "vllm" else {"/server_info": "0.5.23"}
+        pages = {path: json.dumps({"version": number}) for path, number in said.items()}
+        page = {"/health": "", "/metrics": self._metrics(), **pages}.get(self.path)
         self.send_response(404 if page is None else 200)
         self.send_header("Content-Length", str(len(page or "")))
         self.end_headers()
