@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from math import fsum
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 Outcome = TypeVar("Outcome", bound=Hashable)
+InSteps = Callable[["EnumeratingSource"], Generator[Hashable, None, Outcome]]
 
 
 class EnumeratingSource:
@@ -71,9 +72,62 @@ def law(experiment: Callable[[EnumeratingSource], Outcome]) -> dict[Outcome, flo
     return {outcome: fsum(parts) for outcome, parts in masses.items()}
 
 
-def _next(source: EnumeratingSource) -> list[int] | None:
-    """The choices that lead to the next leaf, depth first."""
-    for place in range(len(source.choices) - 1, -1, -1):
+def to_the_end(experiment: InSteps[Outcome]) -> Callable[[EnumeratingSource], Outcome]:
+    """The same in one go: its `law` is the slow twin of `law_by_steps`."""
+
+    def whole(source: EnumeratingSource) -> Outcome:
+        running = experiment(source)
+        while True:
+            try:
+                next(running)
+            except StopIteration as end:
+                return end.value
+
+    return whole
+
+
+def law_by_steps(experiment: InSteps[Outcome]) -> dict[Outcome, float]:
+    """`law` of what goes on in steps: the next one is enumerated once for every state, however many
+    ways lead to it.
+
+    experiment  yields after every step all that what follows depends on; returns the outcome
+    """
+    known: dict[Hashable, dict[Outcome, float]] = {}
+
+    def following(before: list[int], num_steps: int) -> dict[Outcome, float]:
+        """The law behind the state that these choices lead to in so many steps."""
+        masses: dict[Outcome, list[float]] = defaultdict(list)
+        chances: dict[Hashable, list[float]] = defaultdict(list)
+        ways: dict[Hashable, list[int]] = {}
+        choices: list[int] | None = before
+        while choices is not None:
+            source = EnumeratingSource(choices)
+            running = experiment(source)
+            for _ in range(num_steps):
+                next(running)
+            source.probability = 1.0
+            try:
+                state = next(running)
+            except StopIteration as end:
+                masses[end.value].append(source.probability)
+            else:
+                chances[state].append(source.probability)
+                ways.setdefault(state, source.choices)
+            choices = _next(source, len(before))
+        for state, way in ways.items():
+            if state not in known:
+                known[state] = following(way, num_steps + 1)
+            chance = fsum(chances[state])
+            for outcome, mass in known[state].items():
+                masses[outcome].append(chance * mass)
+        return {outcome: fsum(parts) for outcome, parts in masses.items()}
+
+    return following([], 0)
+
+
+def _next(source: EnumeratingSource, first: int = 0) -> list[int] | None:
+    """The choices that lead to the next leaf, depth first; those before the `first` one stay."""
+    for place in range(len(source.choices) - 1, first - 1, -1):
         if source.choices[place] + 1 < source.alternatives[place]:
             return [*source.choices[:place], source.choices[place] + 1]
     return None

@@ -22,7 +22,8 @@ from planner.policies.fixed import FixedTree
 from runtime import VERIFIERS, Session, TableModel, distribution
 from runtime.held_tokens import held_by
 from runtime.randomness import seeded_source
-from tests.runtime.exact_source import EnumeratingSource, law
+from runtime.table import TableCache
+from tests.runtime.exact_source import EnumeratingSource, law, law_by_steps, to_the_end
 from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
 from tests.verifiers.whole_trees import MISTAKES, FromTheLeaves
 
@@ -46,7 +47,7 @@ FEW = ("chain of 1", "two children", "a leaf beside a branch")
 MANY_TOKENS = pytest.mark.parametrize("num_new", [4, pytest.param(5, marks=pytest.mark.soak)])
 """Every further token multiplies the ways to go."""
 
-NUM_SEQUENCES = 2_000
+NUM_SEQUENCES = 1_000
 """Texts of the statistical tests: more than enough to show the bias of a broken verifier."""
 MANY_SEQUENCES = int(os.environ.get("ESPALIER_SEQUENCES", "20000"))
 """Texts with `make soak`, which takes as many as it is told to."""
@@ -79,34 +80,62 @@ def autoregressive_law(
     }
 
 
-def decoding(target, draft, verifier, policy, num_new, whole=False, prompt=PROMPT):
+def state_of(session: Session, policy) -> tuple:
+    """All that later steps depend on: the text, the rows of both caches, numbers that the policy
+    keeps."""
+    caches = session._target_cache, session._draft_cache
+    kept = (item for item in vars(policy).items() if isinstance(item[1], int | float))
+    return tuple(session.tokens), *map(rows_of, caches), tuple(kept)
+
+
+def rows_of(cache) -> tuple:
+    """What each row has read, or, of look-up, its token; and the rows of a model beside it."""
+    if isinstance(cache, TableCache):
+        return tuple(cache.texts)
+    return tuple(cache.tokens.tolist()), cache.beside and rows_of(cache.beside)
+
+
+def decoding(session, policy, num_new, *, whole=False, prompt=PROMPT, shapes=None):
     """A function of the source of randomness that decodes `num_new` tokens, from the prompt as it
-    was read once.
+    was read once, and yields the state behind every step.
 
     policy  makes one for every text
     whole   trees are drafted to the last, though not all tokens are used
+    shapes  takes the shapes of the trees
     """
-    session = Session(
-        target, draft, verifier=verifier, sampling=SAMPLING, rng=EnumeratingSource([])
-    )
     session.prefill(prompt)
 
-    def decode(rng) -> tuple[int, ...]:
+    def decode(rng):
         session.rng, own = rng, policy()
         session.rewind(len(prompt))
         while (left := len(prompt) + num_new - len(session.tokens)) > 0:
-            session.step(own, max_tokens=None if whole else left)
+            step = session.step(own, max_tokens=None if whole else left)
+            if shapes is not None:
+                shapes.add((step.num_nodes, step.depth, step.widths))
+            yield state_of(session, own)
         return tuple(session.tokens[len(prompt) :][:num_new])
 
     return decode
 
 
-def loop_law(num_tokens, verifier, parents, num_new, *, whole=False) -> tuple[dict, dict]:
-    """(the law of the loop, the law of the target) over sequences of `num_new` tokens."""
+def session_of(target, draft, verifier, score=None) -> Session:
+    """One whose source of randomness is still to be given."""
+    rng = EnumeratingSource([])
+    return Session(target, draft, verifier=verifier, sampling=SAMPLING, rng=rng, score=score)
+
+
+def table_decoding(num_tokens, verifier, parents, num_new, *, whole=False):
+    """`decoding` of fixed trees with small tables, and the target."""
     target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
     policy = partial(FixedTree, Tree(parents))
-    got = law(decoding(target, draft, verifier, policy, num_new, whole))
-    return got, autoregressive_law(target, num_new)
+    session = session_of(target, draft, verifier)
+    return decoding(session, policy, num_new, whole=whole), target
+
+
+def loop_law(num_tokens, verifier, parents, num_new, *, whole=False) -> tuple[dict, dict]:
+    """(the law of the loop, the law of the target) over sequences of `num_new` tokens."""
+    decode, target = table_decoding(num_tokens, verifier, parents, num_new, whole=whole)
+    return law_by_steps(decode), autoregressive_law(target, num_new)
 
 
 def distance(got: dict, expected: dict) -> float:
@@ -127,6 +156,22 @@ def cases(names) -> list:
         if int(Tree(TREES[name]).num_children.max()) <= (verifier.max_children or len(TREES[name]))
         and (name in FEW or verifier.distinct)
     ]
+
+
+@pytest.mark.parametrize(
+    ("verifier", "name", "num_tokens", "num", "whole"),
+    [
+        (VERIFIERS["traversal"], "uneven levels", 2, 4, False),
+        (VERIFIERS["lookahead"], "two children", 3, 3, False),
+        (VERIFIERS["naive"], "chain of 1", 3, 2, True),
+        (UnlikelyDropped(), "two children", 3, 3, False),
+    ],
+)
+def test_the_law_by_steps_is_that_of_all_ways_to_the_end(verifier, name, num_tokens, num, whole):
+    """The checks below, whose states meet again, see what they would see without that; of what is
+    biased, too."""
+    decode, _ = table_decoding(num_tokens, verifier, TREES[name], num, whole=whole)
+    assert distance(law_by_steps(decode), law(to_the_end(decode))) < EXACT
 
 
 @pytest.mark.parametrize(("verifier", "name"), cases(TREES))

@@ -8,6 +8,8 @@ known to be biased, which both checks must see.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -16,24 +18,25 @@ from scipy.stats import chi2, ncx2
 
 from planner import Plan
 from planner.policies import POLICIES, Drafting, Policy
-from runtime import VERIFIERS, Session, TableModel, Verifier
+from runtime import VERIFIERS, TableModel, Verifier
 from tests.policies.broken import DropsUnlikely, LooksAhead
 from tests.policies.settings import chains, trees
-from tests.runtime.exact_source import EnumeratingSource, law
+from tests.runtime.exact_source import law, law_by_steps, to_the_end
 from tests.runtime.test_decode_law import (
     EXACT,
     LEVEL,
     MANY_TOKENS,
-    PROMPT,
     SAMPLING,
     autoregressive_law,
     chi_square,
+    decoding,
     distance,
+    session_of,
     table,
 )
 from tests.verifiers.broken_verifiers import Reranked
 
-SEQUENCES = 2_000
+SEQUENCES = 1_000
 MANY_STEPS = trees(5, 2, 9) | chains(9)
 
 
@@ -63,24 +66,23 @@ def loop_law(
     policy  a new one for every text, as it has seen none yet
     whole   draft trees to the last, though not all tokens are used
     """
+    decode, target, shapes = grown_decoding(num_tokens, verifier, policy, num_new, whole=whole)
+    return law_by_steps(decode), autoregressive_law(target, num_new), shapes
+
+
+def grown_decoding(num_tokens, verifier, policy, num_new, *, whole=False) -> tuple:
+    """(`decoding` with small tables, the target, shapes of the trees, a set that it fills)."""
     target, draft = table(num_tokens, seed=0), table(num_tokens, seed=1, order=1)
     draft = ShownTable(draft._table.reshape([num_tokens] * 2))
     shapes: set = set()
+    session = session_of(target, draft, verifier, score)
+    session.now = ticking()
+    return decoding(session, policy, num_new, whole=whole, shapes=shapes), target, shapes
 
-    session = Session(
-        target, draft, verifier=verifier, sampling=SAMPLING, rng=EnumeratingSource([]), score=score
-    )
-    session.prefill(PROMPT)
 
-    def decode(rng) -> tuple[int, ...]:
-        session.rng, growing = rng, policy()
-        session.rewind(len(PROMPT))
-        while (left := len(PROMPT) + num_new - len(session.tokens)) > 0:
-            step = session.step(growing, max_tokens=None if whole else left)
-            shapes.add((step.num_nodes, step.depth, step.widths))
-        return tuple(session.tokens[len(PROMPT) :][:num_new])
-
-    return law(decode), autoregressive_law(target, num_new), shapes
+def ticking() -> Callable[[], float]:
+    """A clock on which 2 ms go by between two looks, so that what is measured repeats itself."""
+    return partial(next, count(0.0, 2e-3))
 
 
 def made(settings: Drafting, verifier: Verifier) -> Callable[[], Policy]:
@@ -129,6 +131,14 @@ def test_law_of_two_tokens_is_the_targets_with_trees_drafted_whole(verifier, set
     """Trees of up to three levels, deeper than the text that is wanted."""
     got, expected, _ = loop_law(2, verifier, made(settings, verifier), 2, whole=True)
     assert distance(got, expected) < EXACT
+
+
+@pytest.mark.parametrize("way", ["price online", "heuristic"])
+def test_the_law_by_steps_is_that_of_all_ways_to_the_end(way):
+    """Of policies that remember, behind which states meet again only where that is the same."""
+    verifier = VERIFIERS["rrsw"]
+    decode, *_ = grown_decoding(2, verifier, made(MANY_STEPS[way], verifier), 4)
+    assert distance(law_by_steps(decode), law(to_the_end(decode))) < EXACT
 
 
 @MANY_TOKENS

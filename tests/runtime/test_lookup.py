@@ -24,7 +24,7 @@ from runtime.pair import Pair
 from runtime.probe import check_tree_passes
 from runtime.randomness import seeded_source
 from tests.policies.settings import chains, trees
-from tests.runtime.exact_source import law
+from tests.runtime.exact_source import law_by_steps
 from tests.runtime.small_models import plan, small_model
 from tests.runtime.test_decode_law import (
     EXACT,
@@ -36,6 +36,7 @@ from tests.runtime.test_decode_law import (
     chi_square,
     decoding,
     distance,
+    session_of,
     table,
 )
 from tests.verifiers.broken_verifiers import BROKEN, UnlikelyDropped
@@ -219,7 +220,8 @@ def loop_law(verifier, policy, num_new, *, num_tokens=3, kind=LookupModel):
     """
     target = table(num_tokens, seed=0)
     draft = kind(target)
-    got = law(decoding(target, draft, verifier, policy, num_new, prompt=REPEATING))
+    session = session_of(target, draft, verifier)
+    got = law_by_steps(decoding(session, policy, num_new, prompt=REPEATING))
     return got, autoregressive_law(target, num_new)
 
 
@@ -275,12 +277,12 @@ def test_the_exact_check_sees_what_is_biased(verifier):
 
 def test_sequences_follow_the_targets_law():
     policy = FixedTree(Tree(TREES["uneven levels"]))
-    assert chi_square(VERIFIERS["rrsw"], policy, 2_000, drafts_by=LookupModel) > LEVEL
+    assert chi_square(VERIFIERS["rrsw"], policy, 1_000, drafts_by=LookupModel) > LEVEL
 
 
 def test_the_statistical_check_sees_what_is_biased():
     policy = FixedTree(Tree(TREES["uneven levels"]))
-    assert chi_square(UnlikelyDropped(), policy, 2_000, drafts_by=LookupModel) < LEVEL
+    assert chi_square(UnlikelyDropped(), policy, 1_000, drafts_by=LookupModel) < LEVEL
 
 
 def test_a_confident_chain_drafts_where_the_text_repeats_itself_and_nothing_elsewhere():
