@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -42,9 +43,50 @@ def pair():
     return Pair(table(0), table(1))
 
 
-def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
-    profile = measure_profile(pair, PROMPTS, SMALL)
-    profile.save(tmp_path / "p.json")
+@pytest.fixture(scope="module")
+def kept(pair, tmp_path_factory):
+    """(the small profile, a folder that keeps its pieces beside where it is to be saved)."""
+    folder = tmp_path_factory.mktemp("small")
+    return measure_profile(pair, PROMPTS, SMALL, output=folder / "p.json"), folder
+
+
+@pytest.fixture(scope="module")
+def small(kept):
+    """What `SMALL` asks for."""
+    return kept[0]
+
+
+@pytest.fixture(scope="module")
+def kept_drawn(pair, tmp_path_factory):
+    """Likewise of what is drawn, `DRAWN`."""
+    folder = tmp_path_factory.mktemp("drawn")
+    return measure_profile(pair, PROMPTS, DRAWN, output=folder / "p.json"), folder
+
+
+@pytest.fixture
+def drawn(kept_drawn, tmp_path):
+    """(the profile of `DRAWN`, where it is to be saved: a copy of its pieces is there)."""
+    profile, folder = kept_drawn
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return profile, tmp_path / "p.json"
+
+
+def begun(pair, output, settings) -> list[str]:
+    """What is said until the first piece is measured, if any is."""
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CostSweeps, "sweep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            measure_profile(pair, PROMPTS, settings, output=output, report_line=said.append)
+    return said
+
+
+def interrupted(sweeps):
+    raise KeyboardInterrupt
+
+
+def test_a_profile_holds_every_axis_asked_for(small, tmp_path):
+    small.save(tmp_path / "p.json")
     profile = load(tmp_path / "p.json")
     places = [(costs.batch_size, costs.context, costs.sampling) for costs in profile.costs]
     assert places == [(1, 3, None), (1, 8, None), (1, 3, SAMPLINGS[0]), (1, 8, SAMPLINGS[0])]
@@ -67,9 +109,8 @@ def test_a_profile_holds_every_axis_asked_for(pair, tmp_path):
             np.testing.assert_allclose(prompt.acceptance, rows.mean(axis=0), atol=1e-6)
 
 
-def test_at_temperature_zero_every_rule_is_the_greedy_one(pair):
-    profile = measure_profile(pair, PROMPTS, SMALL)
-    first, *others = (profile.traces(entry) for entry in profile.acceptance[: len(VERIFIERS)])
+def test_at_temperature_zero_every_rule_is_the_greedy_one(small):
+    first, *others = (small.traces(entry) for entry in small.acceptance[: len(VERIFIERS)])
     assert all(np.array_equal(first[1], other[1]) for other in others)
     assert set(np.unique(first[1])) <= {0.0, 1.0}
 
@@ -124,28 +165,18 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, quiet, tmp_
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"num_tokens": 8}, {"contexts": (3, 9)}])
-def test_other_settings_share_no_pieces(pair, tmp_path, change):
-    output = tmp_path / "p.json"
-    measure_profile(pair, PROMPTS, DRAWN, output=output)
-    said = []
-    settings = replace(DRAWN, **change)
-    measure_profile(pair, PROMPTS, settings, output=output, report_line=said.append)
-    assert said == []
+def test_other_settings_share_no_pieces(pair, drawn, change):
+    assert begun(pair, drawn[1], replace(DRAWN, **change)) == []
 
 
-def test_sweeps_that_repeat_small_trees_otherwise_share_no_pieces(pair, tmp_path, monkeypatch):
-    output = tmp_path / "p.json"
-    measure_profile(pair, PROMPTS, DRAWN, output=output)
+def test_sweeps_that_repeat_small_trees_otherwise_share_no_pieces(pair, drawn, monkeypatch):
     for module in (curves_module, measure_module):
         monkeypatch.setattr(module, "NUM_SMALL", NUM_SMALL + 1)
-    said = []
-    measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=said.append)
-    assert said == []
+    assert begun(pair, drawn[1], DRAWN) == []
 
 
-def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, tmp_path, monkeypatch):
-    output, said, calls = tmp_path / "p.json", [], []
-    first = measure_profile(pair, PROMPTS, DRAWN, output=output)
+def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, drawn, monkeypatch):
+    (first, output), said, calls = drawn, [], []
     assert first.written_by == f"espalier {VERSION}"
     measured = measure_module.measure_acceptance
     monkeypatch.setattr(
@@ -176,9 +207,9 @@ def test_the_code_that_measures_is_told_apart_by_its_sources(tmp_path, monkeypat
     assert plain().startswith("espalier-9")
 
 
-def test_a_damaged_piece_is_measured_again(pair, tmp_path):
-    output = tmp_path / "p.json"
-    before = measure_profile(pair, PROMPTS, SMALL, output=output)
+def test_a_damaged_piece_is_measured_again(pair, kept, tmp_path):
+    before, folder = kept
+    output = shutil.copytree(folder, tmp_path, dirs_exist_ok=True) / "p.json"
     pieces = sorted(tmp_path.glob(".p.json.*/acceptance-*.piece"))
     assert len(pieces) == 2
     pieces[1].write_bytes(b"torn")
@@ -270,10 +301,9 @@ def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, qu
     assert done == [*round_, *["acceptance"] * len(SAMPLINGS), *round_, *round_]
 
 
-def test_alone_a_model_is_timed_behind_a_step_like_it(pair):
+def test_alone_a_model_is_timed_behind_a_step_like_it(small):
     """More often than trees are, being what every speedup is a multiple of."""
-    profile = measure_profile(pair, PROMPTS, SMALL)
-    for costs in profile.costs:
+    for costs in small.costs:
         assert costs.target_step.repeats == costs.draft_step.repeats == SMALL.repeats * ROWS_ALONE
         assert costs.verify.repeats == SMALL.repeats
 
