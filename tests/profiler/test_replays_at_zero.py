@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from .test_replays import table
 
 GREEDY = Sampling(temperature=0.0)
 PENAL = Sampling(temperature=0.0, repetition_penalty=1.6)
+PROMPTS = [[1, 2], [7], [3, 3, 9]]
 
 
 def greedy_pair():
@@ -34,6 +37,15 @@ def replays_at_zero(target, draft, prompts, texts, sampling, num_expanded=120) -
     piece = record_replays(pair, written, sampling, recording)
     entry, arrays = replay_entry(piece, sampling, "topk", width)
     return Replays.of(entry, replay_arrays(arrays, entry.arrays, ""))
+
+
+@cache
+def recorded_at_zero(repetition_penalty: float) -> tuple[list[list[int]], Replays]:
+    """Texts of the greedy pair behind `PROMPTS`, and the trees recorded along them."""
+    target, draft = greedy_pair()
+    sampling = Sampling(temperature=0.0, repetition_penalty=repetition_penalty)
+    texts = sample_continuations(target, PROMPTS, sampling, 25, seed=0)
+    return texts, replays_at_zero(target, draft, PROMPTS, texts, sampling)
 
 
 def steps_along(target, draft, prompt, text, policy, sampling) -> list:
@@ -62,11 +74,10 @@ def steps_along(target, draft, prompt, text, policy, sampling) -> list:
 @pytest.mark.parametrize("sampling", [GREEDY, PENAL], ids=str)
 def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting, sampling):
     target, draft = greedy_pair()
-    prompts = [[1, 2], [7], [3, 3, 9]]
-    texts = sample_continuations(target, prompts, sampling, 25, seed=0)
-    tally = replays_at_zero(target, draft, prompts, texts, sampling).play(drafting)
+    texts, replays = recorded_at_zero(sampling.repetition_penalty)
+    tally = replays.play(drafting)
     assert tally.unknown.sum() == 0
-    for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+    for index, (prompt, text) in enumerate(zip(PROMPTS, texts, strict=True)):
         grown = not isinstance(drafting, TreeDrafting)
         policy = drafting.policy(deterministic=True) if grown else FixedTree(drafting.tree)
         steps = steps_along(target, draft, prompt, text, policy, sampling)
@@ -80,13 +91,13 @@ def test_at_temperature_zero_replayed_rounds_are_the_real_ones(drafting, samplin
 def test_at_temperature_zero_chains_longer_than_their_records_are_the_real_ones():
     """Below a rejected token another stands in, which ends the chain elsewhere and no more."""
     target, draft = greedy_pair()
-    prompts = [[1, 2], [7], [3, 3, 9]]
-    texts = sample_continuations(target, prompts, GREEDY, 25, seed=0)
+    texts, replays = recorded_at_zero(GREEDY.repetition_penalty)
     drafting = StoppingDrafting(score="confidence", threshold=0.9, max_depth=8)
-    recorded = (
-        replays_at_zero(target, draft, prompts, texts, GREEDY, size) for size in (120, 3, 1)
-    )
-    whole, *narrow = (each.play(drafting) for each in recorded)
+    narrow = [
+        replays_at_zero(target, draft, PROMPTS, texts, GREEDY, size).play(drafting)
+        for size in (3, 1)
+    ]
+    whole = replays.play(drafting)
     assert whole.unknown.sum() == 0
     assert whole.depths[:, 3:].any()
     for tally in narrow:
