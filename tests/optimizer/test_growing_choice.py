@@ -39,6 +39,19 @@ def growing():
     return in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
 
 
+@pytest.fixture(scope="module")
+def held(growing):
+    """Its candidates, by verifier."""
+    return ranked_by_verifier(growing)
+
+
+@pytest.fixture(scope="module")
+def ranking(held):
+    """Those of its only verifier."""
+    (found,) = held
+    return found
+
+
 def test_every_growing_solver_is_graded_beside_the_trees(growing):
     candidates = rank_candidates(growing)
     assert {c.solver for c in candidates} == {
@@ -75,11 +88,10 @@ def problem_of(ranking, **changes):
     return replace(problem, **changes)
 
 
-def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
+def test_growing_trees_are_graded_crosswise_and_by_their_control(ranking):
     """tokens(control by traces) x speed(grown) / tokens played(control), the grown settings of
     either half of the texts being those that the other half proposes.  The step is the plan's own,
     on all texts, and tokens per step are that speed at that step."""
-    (ranking,) = ranked_by_verifier(growing)
     fixed = [c for c in ranking.candidates if c.speculates and not c.grows]
     control = max(fixed, key=lambda c: c.tokens_per_ms)
     best = max((c for c in ranking.candidates if not c.grows), key=lambda c: c.tokens_per_ms)
@@ -109,8 +121,7 @@ def test_growing_trees_are_graded_crosswise_and_by_their_control(growing):
             assert found.speedup.value == pytest.approx(speed * alone, rel=1e-12)
 
 
-def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(growing):
-    (ranking,) = ranked_by_verifier(growing)
+def test_a_planned_threshold_is_the_best_of_its_grid_and_no_level_is_its_last(ranking):
     problem = problem_of(ranking)
     planned = SOLVERS["dyspec"].propose(problem)["threshold"]
     assert planned.max_depth == ranking.limits.max_depth
@@ -129,8 +140,7 @@ def test_budgets_are_also_those_that_stairs_of_time_go_down_to():
     assert worthwhile_sizes(np.ones(7)) == [2, 3, 4, 5, 6, 7]
 
 
-def test_a_cheap_budget_between_the_usual_ones_is_found(growing):
-    (ranking,) = ranked_by_verifier(growing)
+def test_a_cheap_budget_between_the_usual_ones_is_found(growing, ranking):
     costs = factory.costs(
         verify=lambda n: 8 if n == 14 else 10 + n, draft=lambda width: 0.2, counts=range(1, 17)
     )
@@ -141,9 +151,8 @@ def test_a_cheap_budget_between_the_usual_ones_is_found(growing):
 
 
 @pytest.mark.parametrize("node_ms", [0.01, 1.0, 8.0])
-def test_no_threshold_pays_much_more_than_the_planned_one(growing, node_ms):
+def test_no_threshold_pays_much_more_than_the_planned_one(growing, ranking, node_ms):
     """Where verifying is dear, the best ones are near to one."""
-    (ranking,) = ranked_by_verifier(growing)
     costs = factory.costs(
         verify=lambda n: 10 + node_ms * (n - 1), draft=lambda width: 0.5, counts=range(1, 17)
     )
@@ -159,10 +168,9 @@ def test_no_threshold_pays_much_more_than_the_planned_one(growing, node_ms):
     assert node_ms < 8 or max(rates, key=rates.get) > 0.8
 
 
-def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(growing):
+def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(ranking):
     """No other node price and lookahead are faster at the same price; and that price is the rate
     of the fastest known, or of an earlier round."""
-    (ranking,) = ranked_by_verifier(growing)
     problem = problem_of(ranking)
     planned = SOLVERS["price"].propose(problem)["price"]
     rates = [
@@ -173,10 +181,9 @@ def test_a_price_is_the_best_of_its_grid_at_a_price_that_it_reaches(growing):
     assert 0.1 <= planned.price_per_ms <= max(problem.rate(planned), 0.1) * (1 + 1e-9)
 
 
-def test_a_price_stops_in_front_of_a_stair(growing):
+def test_a_price_stops_in_front_of_a_stair(growing, ranking):
     """Three nodes are verified in no time, a fourth takes as long as all else: every fixed tree of
     three nodes is at most as fast, and so is every setting that may become larger."""
-    (ranking,) = ranked_by_verifier(growing)
     stair = factory.costs(
         verify=lambda n: 10 if n <= 3 else 40, draft=lambda width: 0.2, counts=range(1, 17)
     )
@@ -194,10 +201,9 @@ def test_a_price_stops_in_front_of_a_stair(growing):
     assert problem.rate(planned) > 1.02 * problem.rates(larger).max()
 
 
-def test_a_price_may_grow_chains(growing):
+def test_a_price_may_grow_chains(ranking):
     """With one child a node and the lowest prices they are fixed chains (of one token here, as the
     records end below many a child); and what is planned is as fast as any of them."""
-    (ranking,) = ranked_by_verifier(growing)
     problem = problem_of(ranking)
     planned = SOLVERS["price"].propose(problem)["price"]
     chains = [priced(within(planned, size, 1), 1e-9, 0.0, 4.0) for size in (2, 3, 5)]
@@ -363,8 +369,7 @@ def test_what_no_profile_records_is_not_advised(verifier, has_trees):
     assert not solve(profile, verifier=verifier).grows
 
 
-def test_growing_trees_are_compared_on_the_same_texts(growing):
-    held = ranked_by_verifier(growing)
+def test_growing_trees_are_compared_on_the_same_texts(held):
     candidates = ranked(held)
     grown = next(c for c in candidates if c.solver == "price")
     fixed = next(c for c in candidates if c.solver == "sequoia")
