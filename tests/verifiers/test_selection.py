@@ -9,20 +9,21 @@ from planner.verifiers.kseq import selection_factors
 from planner.verifiers.selection_factor import BISECTIONS, selection_factor
 
 
-def surplus(p: np.ndarray, q: np.ndarray, k: int, factor: float) -> float:
-    """(1 - g b) - (1-b)^k, which falls in g; the factor is where it is 0, or 1."""
-    return np.maximum(p - factor * q, 0).sum() - np.maximum(q - p / factor, 0).sum() ** k
+def surplus(p: np.ndarray, q: np.ndarray, k: int, factors: np.ndarray) -> np.ndarray:
+    """(1 - g b) - (1-b)^k of every row, which falls in g; the factor is where it is 0, or 1."""
+    kept = np.maximum(p - factors[:, None] * q, 0).sum(axis=1)
+    return kept - np.maximum(q - p / factors[:, None], 0).sum(axis=1) ** k
 
 
-def obvious(p: np.ndarray, q: np.ndarray, k: int) -> float:
-    """Every token is looked at every time."""
-    low, high = 1.0, float(k)
-    if surplus(p, q, k, low) <= 0:
-        return low
+def obvious(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
+    """Every token of every row is looked at every time."""
+    low, high = np.ones(len(p)), np.full(len(p), float(k))
+    none = surplus(p, q, k, low) <= 0
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (low, middle) if surplus(p, q, k, middle) <= 0 else (middle, high)
-    return high
+        below = surplus(p, q, k, middle) <= 0
+        low, high = np.where(below, low, middle), np.where(below, middle, high)
+    return np.where(none, 1.0, high)
 
 
 def drawn(rng, size: int, sharpness: float) -> np.ndarray:
@@ -39,22 +40,27 @@ def without_some(rng, p: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("size", [2, 5, 300])
 def test_it_accepts_what_plain_bisection_accepts(size, k):
     rng = np.random.default_rng([size, k])
+    pairs = []
     for sharpness in (0.05, 0.3, 2.0, 50.0):
         for _ in range(8):
             p, q = drawn(rng, size, sharpness), drawn(rng, size, sharpness)
-            for target, draft in ((p, q), (without_some(rng, p), q), (p, without_some(rng, q))):
-                factor = selection_factor(target, draft, k)
-                assert 1 <= factor <= k
-                # Where p and q hardly meet it is lost in rounding, what is accepted is not.
-                together = selection_factors(target[None], draft[None], k, BISECTIONS)[0, -1]
-                for twin in (obvious(target, draft, k), together):
-                    accepted = np.minimum(draft, target / factor)
-                    assert np.abs(accepted - np.minimum(draft, target / twin)).max() < 1e-12
-                # A last bisection moves the factor by so much, and it weighs at most 1 + k.
-                rounding = size * np.finfo(float).eps * (1 + k)
-                step = (k - 1) / 2**BISECTIONS * (1 + k)
-                assert surplus(target, draft, k, factor) <= rounding
-                assert factor == 1 or surplus(target, draft, k, factor) >= -step - rounding
+            pairs += [(p, q), (without_some(rng, p), q), (p, without_some(rng, q))]
+    targets, drafts = (np.array(rows) for rows in zip(*pairs, strict=True))
+    factors = np.array([selection_factor(*pair, k) for pair in pairs])
+    assert ((factors >= 1) & (factors <= k)).all()
+    # Where p and q hardly meet it is lost in rounding, what is accepted is not.
+    together = selection_factors(targets, drafts, k, BISECTIONS)[:, -1]
+    for twins in (obvious(targets, drafts, k), together):
+        accepted, expected = (
+            np.minimum(drafts, targets / each[:, None]) for each in (factors, twins)
+        )
+        assert np.abs(accepted - expected).max() < 1e-12
+    # A last bisection moves the factor by so much, and it weighs at most 1 + k.
+    rounding = size * np.finfo(float).eps * (1 + k)
+    step = (k - 1) / 2**BISECTIONS * (1 + k)
+    left = surplus(targets, drafts, k, factors)
+    assert (left <= rounding).all()
+    assert ((factors == 1) | (left >= -step - rounding)).all()
 
 
 def test_worked_by_hand():
