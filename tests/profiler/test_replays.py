@@ -164,17 +164,30 @@ def _real_law(verifier, rule, context, repetition_penalty):
     return law(experiment)
 
 
-def replayed_counts(verifier, drafting, num_texts):
-    """{context: Counter of the same outcomes}, on the recorded tree in front of every text."""
-    target, draft, length = table(0), table(1), 4
+def recorded_trees(verifier, num_texts, length, width):
+    """(texts behind one token each, the trees recorded along them)."""
+    rule, penalty = VERIFIERS[verifier], SAMPLING.repetition_penalty
+    return _recorded_trees(verifier, rule.draw_entered, num_texts, length, width, penalty)
+
+
+@cache
+def _recorded_trees(verifier, draw_entered, num_texts, length, width, repetition_penalty):
+    """The same; `draw_entered` is how the verifier draws, which some tests change."""
+    target, draft = table(0), table(1)
+    sampling = SAMPLING.model_copy(update={"repetition_penalty": repetition_penalty})
     prompts = [[seed % SIZE] for seed in range(num_texts)]
-    texts = sample_continuations(target, prompts, SAMPLING, length, seed=1)
-    width = Width(num_expanded=7, num_children=2)
+    texts = sample_continuations(target, prompts, sampling, length, seed=1)
     written = [Written(*each) for each in zip(prompts, texts, strict=True)]
     recording = Recording(verifier, width, seed=2)
-    piece = record_replays(Pair(target, draft), written, SAMPLING, recording)
+    return written, record_replays(Pair(target, draft), written, sampling, recording)
+
+
+def replayed_counts(verifier, drafting, num_texts):
+    """{context: Counter of the same outcomes}, on the recorded tree in front of every text."""
+    length, width = 4, Width(num_expanded=7, num_children=2)
+    written, piece = recorded_trees(verifier, num_texts, length, width)
     counts = defaultdict(Counter)
-    for index, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+    for index, (prompt, text) in enumerate(written):
         spy = Spy(drafting.policy(deterministic=False))
         num_accepted = walked(piece, index * length, spy)
         counts[prompt[0]][tuple(spy.log), tuple(text[: num_accepted + 1])] += 1
@@ -308,14 +321,10 @@ def shown_until_rejected(exact: dict) -> dict:
 
 def p_values_beyond(verifier, *, goes_on, num_texts=300) -> list[float]:
     """Chains longer than the record, whose trees are of one expanded node each."""
-    target, draft, drafting, length = table(0), table(1), RULES["chain"], 6
-    prompts = [[seed % SIZE] for seed in range(num_texts)]
-    texts = sample_continuations(target, prompts, SAMPLING, length, seed=1)
-    written = [Written(*each) for each in zip(prompts, texts, strict=True)]
-    recording = Recording(verifier, Width(num_expanded=1, num_children=2), seed=2)
-    piece = record_replays(Pair(target, draft), written, SAMPLING, recording)
-    rounds = [FirstRound(drafting) for _ in texts]
-    entry, arrays = replay_entry(piece, SAMPLING, verifier, recording.width)
+    drafting, width = RULES["chain"], Width(num_expanded=1, num_children=2)
+    written, piece = recorded_trees(verifier, num_texts, 6, width)
+    rounds = [FirstRound(drafting) for _ in written]
+    entry, arrays = replay_entry(piece, SAMPLING, verifier, width)
     replays = Replays.of(entry, replay_arrays(arrays, entry.arrays, ""))
     recorded = replays.recorded._replace(goes_on=goes_on)
     waiting = iter([rounds[0], *rounds])  # the first is asked for its size alone
