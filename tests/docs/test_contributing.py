@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from .in_one_process import MARK
 from .reading import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -29,6 +31,7 @@ COPIED = (
     ".ci",
 )
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
+PROGRAMS = ("in_one_process.py", "use_what_was_added.py")
 GAP = "..."
 """Between two places of one file where lines are inserted."""
 
@@ -82,15 +85,13 @@ def inserted(text: str, difference: str) -> str:
     return text
 
 
-def run_in(copy: Path, *words: str) -> str:
-    """The output of a command in the copy, which it must not leave with an error."""
+def ran_in(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command in the copy, which finds no other project."""
     path = os.pathsep.join([str(copy), str(copy / "kernels")])
-    made = subprocess.run(
+    return subprocess.run(
         words, cwd=copy, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
-    return made.stdout
 
 
 def commands(title: str) -> list[list[str]]:
@@ -153,11 +154,32 @@ def test_a_method_is_one_class_and_one_row(title, followed):
     assert commands(title)
 
 
-@pytest.mark.parametrize("title", RECIPES)
-def test_what_the_recipe_runs_passes(title, copy, followed):
-    for words in commands(title):
-        printed = run_in(copy, *words, "-p", "no:cacheprovider")
-        assert re.search(r"\[100%\]|\d+ passed", printed)
+@pytest.fixture(scope="module")
+def printed(copy, followed) -> list[tuple[str, str]]:
+    """(what it printed, its exit code) of each recipe's command, and then of the program that uses
+    what was added; a last one for what ended before."""
+    every = [words for title in RECIPES for words in commands(title)]
+    assert len(every) == len(RECIPES)
+    assert all(words[:3] == [sys.executable, "-m", "pytest"] for words in every)
+    lists = json.dumps([[*words[3:], "-p", "no:cacheprovider"] for words in every])
+    programs = [str(ROOT / "tests" / "docs" / name) for name in PROGRAMS]
+    made = ran_in(copy, sys.executable, programs[0], lists, programs[1])
+    ended = re.findall(rf"(.*?)^{MARK}(\d+)\n", made.stdout, re.MULTILINE | re.DOTALL)
+    return [*ended, (made.stdout[-3000:] + made.stderr[-3000:], str(made.returncode or "none"))]
+
+
+@pytest.mark.parametrize("place", range(len(RECIPES)), ids=RECIPES)
+def test_what_the_recipe_runs_passes(place, printed):
+    text, code = printed[place]
+    assert code == "0", text[-3000:]
+    assert re.search(r"\[100%\]|\d+ passed", text)
+
+
+def test_what_was_added_works(printed):
+    """Profiled, planned, shown, decoded and exported, on a pair of tables."""
+    text, code = printed[len(RECIPES)]
+    assert code == "0", text
+    assert text.splitlines()[-1] == "guess, hedge and outline work"
 
 
 def test_what_was_added_obeys_the_linter(copy, followed):
@@ -165,14 +187,9 @@ def test_what_was_added_obeys_the_linter(copy, followed):
     assert ruff is not None
     files = [file for created, changed in followed.values() for file in (*created, *changed)]
     code = [file for file in files if file.endswith(".py")]
-    run_in(copy, ruff, "check", "--no-cache", *code)
-    run_in(copy, ruff, "format", "--check", "--no-cache", *code)
-
-
-def test_what_was_added_works(copy, followed):
-    """Profiled, planned, shown, decoded and exported, on a pair of tables."""
-    printed = run_in(copy, sys.executable, str(ROOT / "tests/docs/use_what_was_added.py"))
-    assert printed.splitlines()[-1] == "guess, hedge and outline work"
+    for words in (["check"], ["format", "--check"]):
+        made = ran_in(copy, ruff, *words, "--no-cache", *code)
+        assert made.returncode == 0, made.stdout[-3000:] + made.stderr[-3000:]
 
 
 def test_a_line_that_is_not_there_is_seen():
