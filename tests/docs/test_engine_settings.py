@@ -1,33 +1,16 @@
-"""The settings that the page of engines reads, and what it shows of them, as printed."""
+"""The settings that the page of engines reads: which are shown."""
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
-
-from click.testing import CliRunner
-
-from planner.cli import main
+import re
 
 from .reading import ROOT, fenced
 
 PAGE = ROOT / "docs" / "engines.md"
 
 
-def shown() -> list[tuple[list[str], str]]:
-    """(the words of a command, what the page shows below it), in order."""
+def test_settings_are_read_and_compared():
+    """Their output is `test_pages`' matter, in whose folder the third reads what two wrote."""
     (block,) = [content for language, content in fenced(PAGE.read_text()) if "compare" in content]
-    parts = [part.partition("\n") for part in block.split("$ planner ")[1:]]
-    return [(shlex.split(line), output) for line, _, output in parts]
-
-
-def test_settings_are_read_and_compared_as_the_page_shows(tmp_path, monkeypatch):
-    (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
-    monkeypatch.chdir(tmp_path)
-    commands = shown()
-    assert [words[0] for words, _ in commands] == ["import", "import", "compare"]
-    for words, output in commands:
-        result = CliRunner().invoke(main, words)
-        assert result.exit_code == 0
-        assert result.output.rstrip() == output.rstrip()
-    assert Path("vllm.json").is_file()
+    assert re.findall(r"^\$ planner (\w+)", block, re.MULTILINE) == ["import", "import", "compare"]
+    assert block.count("vllm.json") == 2
