@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def killed(path: Path) -> tuple[int, str]:
     return process.wait(), process.communicate()[1]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A head for T=0.6."""
+    path = tmp_path_factory.mktemp("trained") / "head.safetensors"
+    result = planner(*COMMAND, "--temperature", 0.6, "-o", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
 def test_a_head_is_trained_tried_and_drawn(tmp_path):
     path, picture = tmp_path / "head.safetensors", tmp_path / "head.png"
     result = planner(*COMMAND, "--top-k", 50, "-o", path, "--png", picture)
@@ -118,7 +128,7 @@ def test_at_temperature_0_every_prompt_gives_one_text(tmp_path):
     assert accepted == pytest.approx(round(accepted), abs=1e-9)
 
 
-def test_from_a_head_to_a_plan_that_stops_by_it_in_another_folder(tmp_path):
+def test_from_a_head_to_a_plan_that_stops_by_it_in_another_folder(trained, tmp_path):
     """Profile, plan and head each lie elsewhere; the plan says where its head is."""
     for folder in ("heads", "profiles", "plans/new"):
         (tmp_path / folder).mkdir(parents=True)
@@ -127,7 +137,7 @@ def test_from_a_head_to_a_plan_that_stops_by_it_in_another_folder(tmp_path):
         tmp_path / "plans" / "new" / "plan.json",
     )  # fmt: skip
     few = ("--temperature", 0.6, "--num-prompts", 4, "--num-tokens", 12)
-    assert planner("train-head", *few, "--num-texts", 8, "-o", head).exit_code == 0
+    shutil.copy(trained, head)
     profiled = planner(
         "profile", *few, "--context", 32, "--max-nodes", 8, "--repeats", 2, "--head", head,
         "-o", profile,
@@ -149,15 +159,13 @@ def test_from_a_head_to_a_plan_that_stops_by_it_in_another_folder(tmp_path):
     assert "h.safetensors: no such file" in refused(*decode)
 
 
-def test_two_heads_of_one_temperature_or_of_one_that_is_not_profiled_are_refused(tmp_path):
-    head = tmp_path / "head.safetensors"
-    assert planner(*COMMAND, "--temperature", 0.6, "-o", head).exit_code == 0
+def test_two_heads_of_one_temperature_or_of_one_that_is_not_profiled_are_refused(trained):
     few = ("--num-prompts", 2, "--num-tokens", 4, "--context", 16, "--max-nodes", 4)
-    twice = refused("profile", *few, "--head", head, "--head", head)
+    twice = refused("profile", *few, "--head", trained, "--head", trained)
     assert "both trained for T=0.6" in twice
-    other = refused("profile", *few, "--temperature", 0, "--head", head)
+    other = refused("profile", *few, "--temperature", 0, "--head", trained)
     assert "trained for T=0.6, expected one for T=0" in other
-    assert "no such file" in refused("profile", *few, "--head", tmp_path / "none")
+    assert "no such file" in refused("profile", *few, "--head", trained.parent / "none")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")

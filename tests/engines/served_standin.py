@@ -13,12 +13,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from socketserver import ThreadingTCPServer
 from time import sleep
-from typing import ClassVar
 
-from .standin import FOLLOWERS, WRONG_EVERY, text
+from .standin import FOLLOWERS, TYPE_CHECKING, WRONG_EVERY, Asked, text, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any, ClassVar
 
 FASTER = float(os.environ.get("STANDIN_FASTER", "1"))
 PROMPT_MS = 20.0
@@ -44,33 +46,28 @@ def steps(num_tokens: int, most: int, *, pausing: bool = False) -> Iterator[tupl
         emitted, number = emitted + right + 1, number + 1
 
 
-class _Serving(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Serving(Asked):
     name = ""
     most = 0
     followers: ClassVar[list[int]] = FOLLOWERS
     counts: ClassVar[dict[str, int]] = {"steps": 0, "drafted": 0, "accepted": 0}
 
-    def do_GET(self) -> None:
-        said = {"/version": "0.33.0"} if self.name == "vllm" else {"/server_info": "0.5.23"}
-        pages = {path: json.dumps({"version": number}) for path, number in said.items()}
-        page = {"/health": "", "/metrics": self._metrics(), **pages}.get(self.path)
-        self.send_response(404 if page is None else 200)
-        self.send_header("Content-Length", str(len(page or "")))
-        self.end_headers()
-        self.wfile.write((page or "").encode())
+    def asked(self, path: str, content: dict[str, Any] | None) -> None:
+        if content is None:
+            said = {"/version": "0.33.0"} if self.name == "vllm" else {"/server_info": "0.5.23"}
+            pages = {path: json.dumps({"version": number}) for path, number in said.items()}
+            page = {"/health": "", "/metrics": self._metrics(), **pages}.get(path)
+            self.answer(404 if page is None else 200, (page or "").encode())
+        elif wrong("refuses") or path != "/v1/completions":
+            self.answer(400, b"no such\nthing")
+        else:
+            self._complete(content)
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if wrong("refuses") or self.path != "/v1/completions":
-            self.send_error(400, "no such\nthing")
-            return
+    def _complete(self, asked: dict[str, Any]) -> None:
         assert asked["stream"]
         assert asked["return_token_ids"]
         assert asked["ignore_eos"]
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         tokens = text(asked["prompt"], asked["max_tokens"], self.followers)
         sleep(PROMPT_MS / FASTER / 1e3)
         sent = 0 if wrong("lumps") else self._send(tokens[:1], asked["prompt"])
@@ -117,8 +114,10 @@ class _Serving(BaseHTTPRequestHandler):
             lines += [f"{name}_created{{{labels}}} 1.7636736e+09"]
         return "\n".join(lines) + "\n"
 
-    def log_message(self, *arguments: object) -> None:
-        pass
+
+class _Server(ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 64
 
 
 def wrong(what: str) -> bool:
@@ -152,8 +151,8 @@ def serve(name: str) -> None:
         print("RuntimeError: initialization failed. See root cause above.", file=sys.stderr)
         sys.exit(1)
     _Serving.name, _Serving.most = name, _told(name, given)
-    _Serving.followers = json.loads(Path(given.model).read_text())
-    ThreadingHTTPServer((given.host, int(given.port)), _Serving).serve_forever()
+    _Serving.followers = written(given.model)
+    _Server((given.host, int(given.port)), _Serving).serve_forever()
 
 
 def _told(name: str, given: argparse.Namespace) -> int:
@@ -178,10 +177,10 @@ def _told(name: str, given: argparse.Namespace) -> int:
 
 def installed(folder: Path, name: str, followers: list[int] = FOLLOWERS) -> Path:
     """The program in `folder`, and two files that pass for models."""
-    root = Path(__file__).parents[2]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     path = folder / name
     path.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(root)!r})\n"
+        f"#!{sys.executable} -S\nimport sys\nsys.path.insert(0, {root!r})\n"
         f"from tests.engines import served_standin\nserved_standin.serve({name!r})\n"
     )
     path.chmod(0o755)

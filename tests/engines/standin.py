@@ -5,8 +5,8 @@ draft pass `DRAFT_MS`, choosing its token `CHOOSING_MS`, the rest of a step `RES
 may have `QUICK_LIMIT` tokens, all of it is `QUICK` times that.  Nothing is waited for.  A drafted
 token at place i of a text is right unless i leaves no rest when divided by `WRONG_EVERY`.
 
-It is started hundreds of times, so it imports little: importing `http.server` takes twice as long
-as all else.
+It is started hundreds of times, so it imports little: `http.server` takes twice as long as all
+else, and `pathlib` and `typing` as long as the rest.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
 
 DRAFT_MS, CHOOSING_MS, REST_MS, WRONG_EVERY = 0.25, 0.125, 1.0, 3
 QUICK_LIMIT, QUICK = 6, 0.9
@@ -90,23 +93,41 @@ def completion(
     return {"tokens": tokens, "timings": timings}
 
 
-class _Answers(StreamRequestHandler):
-    most, unsure, accepting, requests, followers = 0, False, False, 1, FOLLOWERS
+class Asked(StreamRequestHandler):
+    """One request over HTTP, taken apart."""
 
     def handle(self) -> None:
-        """One request: JSON is answered with a text, anything else with good health."""
+        _, path, _ = self.rfile.readline().decode().split()
         length = 0
-        for line in iter(self.rfile.readline, b"\r\n"):
+        for line in iter(self.rfile.readline, b""):
+            if line == b"\r\n":
+                break
             name, _, value = line.lower().partition(b": ")
             length = int(value) if name == b"content-length" else length
-        if length == 0:
+        self.asked(path, json.loads(self.rfile.read(length)) if length else None)
+
+    def asked(self, path: str, content: dict[str, Any] | None) -> None:
+        """Answer it; None: it has no content."""
+        raise NotImplementedError
+
+    def answer(self, status: int, body: bytes) -> None:
+        """Send everything at once."""
+        head = b"HTTP/1.1 %d Said\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        self.wfile.write(head + body)
+
+
+class _Answers(Asked):
+    most, unsure, accepting, requests, followers = 0, False, False, 1, FOLLOWERS
+
+    def asked(self, path: str, content: dict[str, Any] | None) -> None:
+        """JSON is answered with a text, anything else with good health."""
+        if content is None:
             self._send({"status": "ok"})
             return
-        asked = json.loads(self.rfile.read(length))
         if "dies" in os.environ.get("STANDIN", ""):
             os._exit(3)
         answer = completion(
-            asked["prompt"], asked["n_predict"], self.most, self.followers, unsure=self.unsure,
+            content["prompt"], content["n_predict"], self.most, self.followers, unsure=self.unsure,
             accepting=self.accepting, requests=self.requests,
         )  # fmt: skip
         self._send(answer)
@@ -115,12 +136,18 @@ class _Answers(StreamRequestHandler):
         body = json.dumps(content).encode()
         if "silent" in os.environ.get("STANDIN", ""):
             body = b'{"content": ""}'
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.answer(200, body)
 
 
 class _Serving(TCPServer):
     allow_reuse_address = True
     request_queue_size = 64
+
+
+def written(model: str) -> list[int]:
+    """The followers that a model's file says."""
+    with open(model) as file:
+        return list(json.load(file))
 
 
 def _value(flag: str, otherwise: str) -> str:
@@ -134,7 +161,7 @@ def server() -> None:
     if "old" in os.environ.get("STANDIN", "") and "--spec-draft-n-max" in sys.argv:
         print("error: invalid argument: --spec-draft-n-max", file=sys.stderr)
         sys.exit(1)
-    _Answers.followers = json.loads(Path(_value("-m", "")).read_text())
+    _Answers.followers = written(_value("-m", ""))
     _Answers.unsure = float(_value("--spec-draft-p-min", "0")) > 0.9
     copied = _value("--spec-ngram-simple-size-m", "0")
     _Answers.most = int(_value("--spec-draft-n-max", copied))
@@ -159,7 +186,7 @@ def installed(folder: Path, followers: list[int] = FOLLOWERS) -> Path:
         path = folder / name
         path.write_text(
             f"#!{sys.executable} -S\n"  # nothing that is installed: there are hundreds of starts
-            f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            f"import sys\nsys.path.insert(0, {os.path.dirname(__file__)!r})\n"
             f"import standin\nstandin.{what}()\n"
         )
         path.chmod(0o755)

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engines import Files, LlamaServer, timing
+from engines import Files, LlamaServer, process, timing
 from engines.engine_costs import Early, engine_costs
 from engines.process import served
 from engines.timing import Turns, lengths, time_ended, time_passes, time_steps
@@ -25,11 +26,22 @@ GREEDY = Sampling(temperature=0.0)
 PROMPTS = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
 
 
+SAMPLINGS = [GREEDY, Sampling(temperature=1.0)]
+TURNS = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
+
+
+def serving(folder: Path, most_tokens: int = Files.most_tokens) -> LlamaServer:
+    folder = standin.installed(folder)
+    files = Files(
+        str(folder / "target.gguf"), str(folder / "draft.gguf"), place=str(folder),
+        most_tokens=most_tokens,
+    )  # fmt: skip
+    return LlamaServer(files, 256)
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> LlamaServer:
-    folder = standin.installed(tmp_path)
-    files = Files(str(folder / "target.gguf"), str(folder / "draft.gguf"), place=str(folder))
-    return LlamaServer(files, 256)
+    return serving(tmp_path)
 
 
 def running(folder: Path) -> str:
@@ -82,18 +94,24 @@ def test_equal_requests_at_once_are_summed(engine: LlamaServer) -> None:
     assert found.ms == pytest.approx(3 * one["timings"]["predicted_ms"])
 
 
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory):
+    """An engine of chains of up to so many tokens, its passes and its steps, timed once each."""
+
+    @cache
+    def timed_up_to(most_tokens: int):
+        few = serving(tmp_path_factory.mktemp("timed"), most_tokens)
+        return few, time_passes(few, TURNS, 4), *all_steps(few, TURNS, SAMPLINGS)
+
+    return timed_up_to
+
+
 @pytest.mark.parametrize(("most_tokens", "off"), [(5, 1e-4), (7, 0.01)])
-def test_costs_add_up_to_the_steps_that_were_timed(
-    engine: LlamaServer, most_tokens: int, off: float
-) -> None:
+def test_costs_add_up_to_the_steps_that_were_timed(timed, most_tokens: int, off: float) -> None:
     """Texts end with shorter steps, which are not all as quick as those of a quick limit."""
-    few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
-    turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
-    passes = time_passes(few, turns, 4)
-    samplings = [GREEDY, Sampling(temperature=1.0)]
-    steps, early = all_steps(few, turns, samplings)
-    found = engine_costs(few.facts, turns.context, samplings, passes, steps, early=early)
-    assert [costs.sampling for costs in found] == samplings
+    few, passes, steps, early = timed(most_tokens)
+    found = engine_costs(few.facts, TURNS.context, SAMPLINGS, passes, steps, early=early)
+    assert [costs.sampling for costs in found] == SAMPLINGS
     for costs in found:
         assert costs.target_step.median_ms == [standin.pass_ms(1)]
         counts = costs.overhead["topk"].counts
@@ -113,9 +131,8 @@ def test_a_server_that_does_not_accept_all_that_it_should_is_found(
     engine: LlamaServer, monkeypatch
 ) -> None:
     monkeypatch.setattr(LlamaServer, "accepting", LlamaServer.running)
-    turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
     with pytest.raises(PlannerError, match="got 2 steps for 3 drafted tokens"):
-        time_ended(engine, 3, turns=turns)
+        time_ended(engine, 3, turns=TURNS)
 
 
 @pytest.mark.parametrize(("begun", "num_decoded"), [(True, timing.LEAST[1]), (False, 1)])
@@ -124,25 +141,19 @@ def test_a_slow_engine_decodes_as_few_prompts_as_will_do(
 ) -> None:
     monkeypatch.setattr(timing, "SECONDS", (0.0, 0.0))
     turns = Turns(PROMPTS * 2, GREEDY, num_tokens=33, seed=0)
-    samplings = [GREEDY, Sampling(temperature=1.0)]
-    found = time_steps(engine, 3, turns=turns, samplings=samplings, begun=begun)
+    found = time_steps(engine, 3, turns=turns, samplings=SAMPLINGS, begun=begun)
     assert {name: times.shape for name, times in found.items()} == dict.fromkeys(
         ("plain", "drafted", "length", "tokens", "steps"), (2, num_decoded)
     )
 
 
 @pytest.mark.parametrize("most_tokens", [7, 12])
-def test_a_benchmark_that_met_a_slower_machine_changes_no_step(
-    engine: LlamaServer, most_tokens: int
-) -> None:
+def test_a_benchmark_that_met_a_slower_machine_changes_no_step(timed, most_tokens: int) -> None:
     """The longer chains are on both sides of a stair."""
-    few = replace(engine, files=replace(engine.files, most_tokens=most_tokens))
-    turns = Turns(PROMPTS, GREEDY, num_tokens=33, seed=0)
-    passes = time_passes(few, turns, 4)
-    steps, early = all_steps(few, turns, [GREEDY])
+    few, passes, steps, early = timed(most_tokens)
     slow = {name: 1.6 * times for name, times in passes.items()}
     for taken in (passes, slow):
-        (costs,) = engine_costs(few.facts, turns.context, [GREEDY], taken, steps, early=early)
+        costs, _ = engine_costs(few.facts, TURNS.context, SAMPLINGS, taken, steps, early=early)
         times = [standin.step_ms(n, max(n - 1, 1)) for n in costs.overhead["topk"].counts]
         assert standin.added_up(costs) == pytest.approx(times, rel=0.02)
 
@@ -184,8 +195,9 @@ def test_a_server_that_never_is_ready_is_ended(tmp_path: Path) -> None:
 def test_whoever_is_terminated_leaves_no_server_behind(tmp_path: Path) -> None:
     folder = standin.installed(tmp_path)
     command = [str(folder / "llama-server"), "-m", str(folder / "target.gguf")]
-    code = (
-        "from engines.process import served\n"
+    code = (  # by itself, since its package imports torch
+        f"import sys\nsys.path.insert(0, {str(Path(process.__file__).parent)!r})\n"
+        "from process import served\n"
         f"with served({command!r}, lambda: True):\n"
         "    print('ready', flush=True)\n    import time; time.sleep(60)\n"
     )
