@@ -207,19 +207,34 @@ def test_a_dry_run_measures_every_case(tmp_path):
 
 
 def test_a_part_out_of_time_says_so(tmp_path):
+    """One that is not started any more, one that does not know enough, one that stops by itself."""
     path = tmp_path / "dry.json"
-    run("--dry-run", "-o", path, "--part", "speed", "--seconds", "1.01")
-    state = json.loads(path.read_text())["parts"]["speed"]["state"]
-    ended = "failed: had to be ended"  # where starting Python takes longer than all that
-    assert state in ("out of time", "skipped: the limits of the device were not measured", ended)
+
+    def ended(*options: str) -> str:
+        main(["--dry-run", "-o", str(path), *options])
+        return Results(path).state("speed")
+
+    assert ended("--part", "speed", "--seconds", "0.99") == "out of time"
+    skipped = "skipped: the limits of the device were not measured"
+    assert ended("--child", "speed", "--seconds", "60") == skipped
+    with_limits(Results(path))
+    assert ended("--child", "speed", "--seconds", "0") == "out of time"
+    assert not Results(path).rows("speed")
+
+
+def with_limits(results: Results) -> None:
+    """As if the device had been measured."""
+    results.start("limits")
+    for what in ("copy", "matmul"):
+        results.add("limits", {"what": what, "per_s": 1e9})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_one_line_says_so():
-    result = run()
-    assert result.returncode == 1
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
+def test_without_a_gpu_one_line_says_so(capsys):
+    assert main([]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
     assert line.startswith("benchmarks.gpu: got no ")
     made = subprocess.run(
         ["make", "--silent", "gpu", f"PYTHON={sys.executable}"],
@@ -341,10 +356,11 @@ print(f"========= ERROR SUMMARY: {{errors}} errors")
     [(True, [{"right": True}, {"right": False}]), (False, [{}, {"right": False}])],
 )
 def test_the_sanitizer_clears_only_what_was_computed(tmp_path, monkeypatch, run_it, expected):
-    """A program that stands in for it runs the case, or does not, and counts errors: none by the
-    first tool, two by the other."""
+    """A program that stands in for it runs the case for the first tool, or does not, and counts
+    errors: none by the first, two by the other, which are errors whatever was computed."""
     program = tmp_path / "compute-sanitizer"
     start = "subprocess.run(sys.argv[sys.argv.index(sys.executable):], check=True)"
+    start = f"if 'memcheck' in sys.argv: {start}"
     program.write_text(
         STAND_IN.format(
             python=sys.executable,
@@ -377,10 +393,8 @@ def test_what_has_to_be_compiled_is_compared_last(tmp_path, monkeypatch):
             "stock": OtherAttention(stock)}  # fmt: skip
     monkeypatch.setattr(comparison, "BASELINES", rows)
     results = Results(tmp_path / "gpu.json")
-    for part in ("limits", "comparison"):
-        results.start(part)
-    for what in ("copy", "matmul"):
-        results.add("limits", {"what": what, "per_s": 1e9})
+    with_limits(results)
+    results.start("comparison")
     comparison.run(Bench("comparison", results, time.monotonic() + 120, dry=True))
     found = [(row["what"], row["nodes"]) for row in results.rows("comparison")]
     assert found == [

@@ -71,8 +71,6 @@ INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9.]
 class MachineCode:
     """The demands of one compiled kernel on a GPU."""
 
-    registers: int
-    """A thread's."""
     shared: int
     """Bytes of a program."""
     instructions: Counter[str]
@@ -126,6 +124,15 @@ def small(capability: int, name: str) -> MachineCode:
     return _compiled(kernel, capability, "bfloat16", constants, warps, 3)
 
 
+def signature(
+    kernel: triton.JITFunction, dtype: str, constants: Mapping[str, object]
+) -> dict[str, str]:
+    """The type of each of a kernel's arguments."""
+    numbers = dict.fromkeys(ROWS, "*" + SHORT[dtype])
+    types = TYPES | numbers | dict.fromkeys(constants, "constexpr")
+    return {name: types.get(name, "i32") for name in kernel.arg_names}
+
+
 def _tile(config: Config, head_dim: int, group: int) -> dict[str, object]:
     return {
         "GROUP": group,
@@ -145,16 +152,14 @@ def _compiled(
     num_stages: int,
 ) -> MachineCode:
     """A kernel whose pointers and strides are multiples of 16, as torch's and a cache's are."""
-    numbers = dict.fromkeys(ROWS, "*" + SHORT[dtype])
-    types = TYPES | numbers | dict.fromkeys(constants, "constexpr")
-    signature = {name: types.get(name, "i32") for name in kernel.arg_names}
+    types = signature(kernel, dtype, constants)
     aligned = {
         (place,): [["tt.divisibility", 16]]
-        for place, (name, kind) in enumerate(signature.items())
+        for place, (name, kind) in enumerate(types.items())
         if kind.startswith("*") or name.endswith("_stride")
     }
     made = triton.compile(
-        ASTSource(kernel, signature, dict(constants), aligned),
+        ASTSource(kernel, types, dict(constants), aligned),
         target=GPUTarget("cuda", capability, 32),
         options={"num_warps": num_warps, "num_stages": num_stages},
     )
@@ -166,12 +171,9 @@ def _read(cubin: bytes, shared: int) -> MachineCode:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        usage, code = (
-            subprocess.run([tool, option, file.name], check=True, capture_output=True, text=True)
-            for option in ("-res-usage", "-sass")
-        )
-    registers = re.search(r"REG:(\d+)", usage.stdout)
-    instructions = Counter(INSTRUCTION.findall(code.stdout))
-    assert registers is not None
+        code = subprocess.run(
+            [tool, "-sass", file.name], check=True, capture_output=True, text=True
+        ).stdout
+    instructions = Counter(INSTRUCTION.findall(code))
     assert instructions["EXIT"] > 0, "the listing of the machine code could not be read"
-    return MachineCode(int(registers[1]), shared, instructions)
+    return MachineCode(shared, instructions)

@@ -1,5 +1,7 @@
 """The machine code of the kernels for two generations of GPUs, read off the machine code."""
 
+from collections import defaultdict
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +9,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed: there is no compiler to ask")
 
+import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -14,15 +17,17 @@ from tree_kernels.backend import interpreted
 from tree_kernels.configs import TABLE, choose_config
 from tree_kernels.verify_kernels import JUDGES, descend
 
-from .ahead import SHARED, SMALL, attention, combination, small
+from .ahead import SHARED, SMALL, attention, combination, signature, small
 
 pytestmark = pytest.mark.skipif(interpreted(), reason="kernels are interpreted, not compiled")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Compiled here and now."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory):
+    """Compiled here and now, once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield
 
 
 CALLS = {
@@ -34,8 +39,22 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("capability", SHARED)
+FURTHER = (
+    (80, "64 nodes in groups of 4"),
+    (80, "head dimension 80"),
+    (90, "1024 nodes in groups of 8, lists"),
+)
+"""In `make soak`: each has the tile of another call on its GPU, and what it asks for is compiled
+for the other one."""
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [
+        pytest.param(*each, marks=[pytest.mark.soak] * (each in FURTHER))
+        for each in product(SHARED, CALLS)
+    ],
+)
 def test_tiles_fit_the_gpu_and_copy_while_they_compute(capability, name):
     options = dict(CALLS[name])
     num_rows, head_dim = options.pop("num_rows"), options.get("head_dim", 128)
@@ -73,7 +92,8 @@ def test_the_kernels_around_compile(name):
 
 
 def test_every_judge_makes_a_kernel_of_its_own_once(monkeypatch):
-    """As a launch would ask for it on a GPU that is not there."""
+    """As a launch would ask for it on a GPU that is not there.  That each can be compiled, and from
+    arguments of these types, is seen above: here it is only told by which name it would be kept."""
     gpu = SimpleNamespace(
         get_current_device=lambda: 0,
         get_current_stream=lambda device: 0,
@@ -83,12 +103,23 @@ def test_every_judge_makes_a_kernel_of_its_own_once(monkeypatch):
     given = [torch.zeros(4, 9), torch.zeros(4, 9), *numbers, torch.zeros(4, dtype=torch.int64)]
     given += [torch.zeros(4).double(), torch.zeros(6, 4).double(), torch.zeros(2, 5).long(), 4, 9]
     monkeypatch.setattr(driver, "_active", gpu)
+    asked = []
+
+    def named(source, **others):
+        asked.append(source)
+        return source.hash()
+
+    monkeypatch.setattr(triton.compiler, "compile", named)
+    monkeypatch.setattr(descend, "compile", None, raising=False)  # what it had comes back
+    monkeypatch.setattr(descend, "device_caches", defaultdict(descend.create_binder))
     made = [
-        descend.warmup(*given, JUDGE=judge, BLOCK=16, num_warps=1, grid=(1,)).hash
+        descend.warmup(*given, JUDGE=judge, BLOCK=16, num_warps=1, grid=(1,))
         for judge in [*JUDGES.values()] * 2
     ]
     assert made[: len(JUDGES)] == made[len(JUDGES) :]
-    assert len(set(made)) == len(JUDGES)
+    assert len(set(made)) == len(JUDGES) == len(asked)
+    types = signature(descend, "float32", SMALL["descend, sampled"][1])
+    assert all(source.signature == types for source in asked)
 
 
 def test_rows_are_read_before_any_is_written():

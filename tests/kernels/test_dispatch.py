@@ -17,39 +17,39 @@ ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 
 
-def run(code: str, **environment: str) -> str:
-    """The output of `code` in a fresh process."""
-    paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}", "PATH": "/usr/bin:/bin"}
+FRESH = """
+import sys, torch, tree_kernels
+from tree_kernels.tree_attention import tree_attention
+
+tree_kernels.ancestor_bits(torch.zeros((1, 1), dtype=torch.int32) - 1)
+print(sorted({'triton', 'numba', 'transformers'} & set(sys.modules)))
+import tree_kernels.tree_attention
+print(tree_kernels.tree_attention.__module__, tree_attention.__module__)
+"""
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    """What a process says in which the package is new."""
     result = subprocess.run(
-        [sys.executable, "-c", code],
-        env=paths | environment,
+        [sys.executable, "-c", FRESH],
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-2000:]
-    return result.stdout.strip()
+    return result.stdout.splitlines()
 
 
-def test_importing_the_package_loads_no_compiler():
+def test_importing_the_package_loads_no_compiler(said):
     """Not with a call by the reference, either."""
-    code = (
-        "import sys, torch, tree_kernels\n"
-        "tree_kernels.ancestor_bits(torch.zeros((1, 1), dtype=torch.int32) - 1)\n"
-        "print(sorted({'triton', 'numba', 'transformers'} & set(sys.modules)))"
-    )
-    assert run(code) == "[]"
+    assert said[0] == "[]"
 
 
-def test_the_functions_name_is_not_taken_by_the_module():
+def test_the_functions_name_is_not_taken_by_the_module(said):
     """A module that is imported late replaces whatever its package calls by that name."""
-    code = (
-        "import tree_kernels\n"
-        "from tree_kernels.tree_attention import tree_attention\n"
-        "import tree_kernels.tree_attention\n"
-        "print(tree_kernels.tree_attention.__module__, tree_attention.__module__)"
-    )
-    assert run(code) == "tree_kernels.dispatch tree_kernels.tree_attention"
+    assert said[1] == "tree_kernels.dispatch tree_kernels.tree_attention"
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,11 @@ def test_without_triton_the_reference_serves(monkeypatch):
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize(("interpret", "served"), [("0", False), ("1", True)])
-def test_the_interpreter_serves_the_cpu(interpret, served):
-    code = (
-        "import torch, tree_kernels\n"
-        "print(tree_kernels.available('cpu', torch.float32, 64) is None)"
-    )
-    assert run(code, TRITON_INTERPRET=interpret) == str(served)
+def test_the_interpreter_serves_the_cpu(interpret, served, monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", interpret)
+    backend.unavailable.cache_clear()
+    assert (tree_kernels.available("cpu", torch.float32, 64) is None) == served
+    backend.unavailable.cache_clear()
 
 
 def test_asking_for_a_backend_that_cannot_serve_is_refused():

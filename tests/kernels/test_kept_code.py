@@ -102,7 +102,8 @@ def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
 def test_a_function_that_is_called_by_name_may_get_another_name(tmp_path, monkeypatch, capsys):
     """Of three sources one stays as it is; what was compiled from it calls the old name.
 
-    Compiled in this process, found in a second, compiled anew in a third.
+    Compiled here, found here, compiled anew in another process, which knows no old name; that
+    others find what is kept, `test_by_name.py` sees.
     """
 
     def here() -> str:
@@ -123,7 +124,7 @@ def test_a_function_that_is_called_by_name_may_get_another_name(tmp_path, monkey
     (room / "above.py").write_text(ABOVE)
     (tmp_path / "run.py").write_text(RUN)
     monkeypatch.chdir(tmp_path)
-    for name, run in (("known", here), ("known", there), ("new", there)):
+    for name, run in (("known", here), ("known", here), ("new", there)):
         (room / "called.py").write_text(CALLED.format(name=name))
         (room / "calls.py").write_text(CALLS.format(name=name))
         found.append(run().strip())

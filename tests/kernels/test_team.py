@@ -127,7 +127,9 @@ def test_a_library_that_was_replaced_meanwhile_is_passed_over(monkeypatch):
 def _move(work):
     numbers, (factor, out) = borrowed(work)
     for row in range(len(out)):
-        out[row][:] = factor * numbers[row]
+        line, given = out[row], numbers[row]
+        for place in range(len(line)):
+            line[place] = factor * given[place]
 
 
 def test_borrowed_arrays_are_the_same_ones():
