@@ -93,16 +93,35 @@ def test_cached_decoding_continues_the_same_function(small, atol, name):
     torch.testing.assert_close(torch.stack(steps, 1), expected, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("name", ["25M", "100M"])
-def test_the_embedded_target_keeps_its_function_up_to_its_last_position(name):
+@pytest.fixture(scope="module")
+def of_25m() -> LlamaForCausalLM:
+    """The embedded target, inflated by one thread."""
+    return inflate(load_pair()[0], like="25M")
+
+
+@pytest.mark.parametrize("name", ["25M", pytest.param("100M", marks=pytest.mark.soak)])
+def test_the_embedded_target_keeps_its_function_up_to_its_last_position(name, of_25m):
     target, _ = load_pair()
     ids = random_ids(1, target.config.max_position_embeddings, target.config.vocab_size)
-    large = inflate(target, like=name)
-    millions = sum(weight.numel() for weight in large.parameters()) / 1e6
-    assert 0.9 < millions / int(name.removesuffix("M")) < 1.1
+    large = of_25m if name == "25M" else inflate(target, like=name)
+    assert has_about(large, name)
     atol = tolerance(target, ids) / 2
     assert atol < 1e-3  # on logits of up to 15
     torch.testing.assert_close(logits(large, ids), logits(target, ids), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", ["25M", "100M"])
+def test_a_shape_named_by_its_size_has_about_that(name):
+    config = load_pair()[0].config
+    small = Shape.of(config)
+    large = _empty(config, small, SHAPES[name], dtype=torch.float32, device="cpu")
+    assert has_about(large, name)
+
+
+def has_about(model: LlamaForCausalLM, name: str) -> bool:
+    """So many weights?"""
+    millions = sum(weight.numel() for weight in model.parameters()) / 1e6
+    return 0.9 < millions / int(name.removesuffix("M")) < 1.1
 
 
 def test_a_layer_as_wide_as_llama_2_7b_computes_the_same_function():
@@ -176,16 +195,16 @@ def test_the_seed_decides_the_weights_but_not_the_function(small, atol):
     torch.testing.assert_close(logits(one, ids), logits(other, ids), rtol=0, atol=2 * atol)
 
 
-def test_weights_do_not_depend_on_the_number_of_threads():
+def test_weights_do_not_depend_on_the_number_of_threads(of_25m):
     """So that a plan that was made with all of them is carried out with fewer."""
-    target, before, made = load_pair()[0], torch.get_num_threads(), []
+    before, one = torch.get_num_threads(), of_25m.state_dict()
+    assert before == 1
     try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            made.append(inflate(target, like="25M").state_dict())
+        torch.set_num_threads(2)
+        other = inflate(load_pair()[0], like="25M").state_dict()
     finally:
         torch.set_num_threads(before)
-    assert all(torch.equal(one, other) for one, other in zip(*map(dict.values, made), strict=True))
+    assert all(torch.equal(*pair) for pair in zip(one.values(), other.values(), strict=True))
 
 
 def test_bfloat16_costs_about_what_it_costs_the_embedded_target():

@@ -17,10 +17,15 @@ from .guarded import guarded_allocations
 SIZES = [(1, 5), (9, 3), (12, 40), (25, 33), (14, 130)]
 
 
-def seeds(few: int, many: int) -> pytest.MarkDecorator:
-    """So many trees, and more of them in `make soak`."""
-    more = pytest.param(range(few, many), marks=pytest.mark.soak)
-    return pytest.mark.parametrize("seeds", [range(few), more], ids=["few", "more"])
+MANY = pytest.mark.parametrize("chosen", ["some", pytest.param("all", marks=pytest.mark.soak)])
+"""`some_of` the trees; all of them in `make soak`."""
+
+
+def some_of(trees: list[Drafted], method: str) -> list[Drafted]:
+    """At least three, and for every length that a walk down one of these has a first one."""
+    lengths = [len(plain(given, method)[0]) for given in trees]
+    order = sorted(range(len(trees)), key=lambda place: lengths[place] in lengths[:place])
+    return [trees[place] for place in order[: max(3, len(set(lengths)))]]
 
 
 def kernels(given: Drafted, method: str):
@@ -32,15 +37,16 @@ def plain(given: Drafted, method: str):
     return path_of(verified.verify_walk(*given, method))
 
 
-@seeds(3, 9)
+@MANY
 @pytest.mark.parametrize("method", verified.METHODS)
 @pytest.mark.parametrize(("num_nodes", "num_tokens"), SIZES)
-def test_every_decision_is_the_plain_loops(method, num_nodes, num_tokens, seeds):
+def test_every_decision_is_the_plain_loops(method, num_nodes, num_tokens, chosen):
     """Blocks of 64 tokens, so that a vocabulary is several; float64, that no coin is near."""
+    sizes = (num_nodes, num_tokens)
+    trees = [drafted(seed, *sizes, method=method, dtype=torch.float64) for seed in range(6)]
     lengths = set()
     with patch.object(launches, "VERIFYING", dict.fromkeys(verified.METHODS, 64)):
-        for seed in seeds:
-            given = drafted(seed, num_nodes, num_tokens, method=method, dtype=torch.float64)
+        for given in trees if chosen == "all" else some_of(trees, method):
             found = kernels(given, method)
             assert found == plain(given, method)
             lengths.add(len(found[0]))
@@ -53,25 +59,29 @@ def test_float32_is_served(method):
     assert kernels(given, method) == plain(given, method)
 
 
-@seeds(4, 16)
+def at_the_edge(seed: int, method: str, draft: str) -> Drafted:
+    given = drafted(seed, 9, 12, method=method, dtype=torch.float64)
+    p = given.target_probs + 0.05 * (draft == "on one token")
+    if draft == "the target's":
+        given.draft_probs.copy_(p)
+    elif draft == "on one token":
+        q = torch.nn.functional.one_hot(given.draft_probs.argmax(-1), 12).double()
+        given.draft_probs.copy_(q)
+    else:
+        p[given.draft_probs > 0] = 0
+        p[:, 4] += 1e-3
+    given = given._replace(target_probs=p)
+    return with_children_from(given.draft_probs, given, method, seed)
+
+
+@MANY
 @pytest.mark.parametrize("method", verified.METHODS)
 @pytest.mark.parametrize("draft", ["the target's", "on one token", "off the target"])
-def test_distributions_at_the_edge(method, draft, seeds):
+def test_distributions_at_the_edge(method, draft, chosen):
     """Equal ones, a draft without a choice, and one that is never right."""
+    trees = [at_the_edge(seed, method, draft) for seed in range(12)]
     lengths = set()
-    for seed in seeds:
-        given = drafted(seed, 9, 12, method=method, dtype=torch.float64)
-        p = given.target_probs + 0.05 * (draft == "on one token")
-        if draft == "the target's":
-            given.draft_probs.copy_(p)
-        elif draft == "on one token":
-            q = torch.nn.functional.one_hot(given.draft_probs.argmax(-1), 12).double()
-            given.draft_probs.copy_(q)
-        else:
-            p[given.draft_probs > 0] = 0
-            p[:, 4] += 1e-3
-        given = given._replace(target_probs=p)
-        given = with_children_from(given.draft_probs, given, method, seed)
+    for given in trees if chosen == "all" else some_of(trees, method):
         found = kernels(given, method)
         assert found == plain(given, method)
         lengths.add(len(found[0]))
