@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 FRESH = """
-import sys, torch, tree_kernels
+import sys, torch, tree_kernels, tree_kernels.host
 from tree_kernels.tree_attention import tree_attention
 
 tree_kernels.ancestor_bits(torch.zeros((1, 1), dtype=torch.int32) - 1)
