@@ -40,17 +40,6 @@ CHAIN_OF_64 = 2080
 """Pairs: 64 · 65 / 2."""
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize(
     ("case", "num_bytes", "num_flops", "floor_us", "memory_bound"),
     [
@@ -185,12 +174,14 @@ def test_a_failure_is_a_row_and_time_ends_a_part(tmp_path):
         bench.attempt({"what": "a"}, bench.check_time)
 
 
-def test_a_dry_run_measures_every_case(tmp_path):
+def test_a_dry_run_measures_every_case(tmp_path, monkeypatch, capsys):
     """The first part in a process of its own, as all are; the others in this one, to start none."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'kernels'}")
+    monkeypatch.chdir(ROOT)
     path = tmp_path / "new" / "dry.json"
     parts = ("limits", "correctness", "speed")
-    result = run("--dry-run", "-o", path, "--part", parts[0])
-    assert result.returncode == 0, result.stderr
+    assert main(["--dry-run", "-o", str(path), "--part", parts[0]]) == 0
+    assert "no time says anything about the kernel" in capsys.readouterr().out
     for part in parts[1:]:
         assert main(["--dry-run", "-o", str(path), "--child", part, "--seconds", "90"]) == 0
     content = json.loads(path.read_text())
@@ -203,7 +194,6 @@ def test_a_dry_run_measures_every_case(tmp_path):
     timed = [row for row in content["parts"]["speed"]["rows"] if row["what"] == "tree kernel"]
     assert len(timed) == len(cases(dry=True))
     assert all(row["median_us"] > 0 and row["floor_us"] > 0 for row in timed)
-    assert "no time says anything about the kernel" in result.stdout
 
 
 def test_a_part_out_of_time_says_so(tmp_path):
@@ -405,4 +395,6 @@ def test_what_has_to_be_compiled_is_compared_last(tmp_path, monkeypatch):
 
 
 def test_wrong_usage_is_exit_code_2():
-    assert run("--part", "luck").returncode == 2
+    with pytest.raises(SystemExit) as caught:
+        main(["--part", "luck"])
+    assert caught.value.code == 2
