@@ -155,14 +155,16 @@ def _chain_costs(
     """
     requests = turns.requests
     suffix, sizes = _suffix(requests), _sizes(engine, requests)
-    passes = progress.timed(f"passes{suffix}", partial(time_passes, engine, turns, PASS_REPEATS))
+    # servers that run already are other programs, or on another machine: nobody watches there
+    piece = progress.piece if engine.own_lengths else progress.timed
+    passes = piece(f"passes{suffix}", partial(time_passes, engine, turns, PASS_REPEATS))
 
     def timed(
         name: str, sizes: Sequence[int], start: int, time: Callable[..., Piece]
     ) -> dict[int, Piece]:
         prompts = [turns.prompts[place] for place in _places(turns, start)]
         each = partial(time, engine, turns=replace(turns, prompts=prompts))
-        return {n: progress.timed(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
+        return {n: piece(f"{name}-{n}{suffix}", partial(each, n)) for n in sizes}
 
     full = partial(time_steps, samplings=samplings)
     early = Early(

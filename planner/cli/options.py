@@ -204,11 +204,15 @@ command = partial(click.command, cls=Command)
 
 
 def only_with(other: str, *names: str) -> None:
-    """Raise UsageError for options that were given and mean nothing without the `other` one."""
+    """Raise UsageError for options that were given and mean nothing without the `other` one.
+
+    names  of the command's parameters
+    """
     context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} goes with {other} only")
+    for each in context.command.params:
+        given = context.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+        if given and each.name in names:
+            raise click.UsageError(f"{each.opts[0]} goes with {other} only")
 
 
 def example(line: str) -> str:

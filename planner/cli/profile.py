@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 TEMPERATURES = (0.0, 0.6, 1.0)
 ENGINE_ROOM = 256
 """Tokens behind the longest prompt that an engine makes room for, at least."""
+OF_THIS_RUNTIME = (
+    "thorough", "contexts", "num_ranks", "num_replayed", "num_expanded", "heads", "repeats",
+)  # fmt: skip
+"""Parameters that mean nothing to an engine: it drafts chains, and is timed in its own way."""
 
 
 @options.command(epilog=options.example("planner profile --temperature 0.6 -o profile.json"))
@@ -124,6 +128,8 @@ def command(
     wishes = options.settings(EngineWishes)
     if wishes.is_meant and wishes.engine is None:
         raise click.UsageError("--engine-... say how to start an engine: name it with --engine")
+    if wishes.engine is not None:
+        options.only_with("this runtime's own times (no --engine)", *OF_THIS_RUNTIME)
     if output is not None:
         check_place(output)
     settings = options.settings(
@@ -145,10 +151,6 @@ def command(
     if isinstance(pair, Pair) and wishes.engine is None:
         scoring = _scoring_heads(heads, pair.draft, Path() if output is None else output.parent)
         measure = partial(measure_profile, pair, ids, settings, heads=scoring)
-    elif heads:
-        raise click.UsageError("--head is for plans of this runtime; engines know no heads")
-    elif num_expanded is not None:
-        raise click.UsageError("--num-expanded is for trees of this runtime; engines draft chains")
     else:
         from engines.measuring import measure_engine_profile
         from engines.timing import longest_text

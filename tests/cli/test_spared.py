@@ -50,6 +50,9 @@ def test_a_file_that_is_read_is_not_written_over(profile, tmp_path):
 def test_options_that_would_mean_nothing_are_refused(profile, tmp_path):
     assert "name it with --engine" in misused("profile", "--engine-target", "x.gguf")
     assert "name it with --engine" in misused("profile", "--engine-option=-fa")
+    for name, value in (("--context", 3), ("--num-ranks", 3), ("--head", "a"), ("--repeats", 4)):
+        refusal = misused("profile", "--engine", "hf", name, value)
+        assert f"{name} goes with this runtime's own times" in refusal
     predict = ("predict", "--gpu", "H100")
     assert "--num-ranks goes with --acceptance" in misused(*predict, "--num-ranks", 4)
     assert "goes without -o" in misused("predict", "--check", profile, "-o", tmp_path / "x.json")

@@ -54,11 +54,11 @@ def all_steps(engine: LlamaServer, turns: Turns, samplings: list[Sampling]):
     full, unbegun = (
         {
             length: time_steps(engine, length, turns=turns, samplings=samplings, begun=begun)
-            for length in lengths(engine.facts)
+            for length in lengths(engine)
         }
         for begun in (True, False)
     )
-    ended = {most: time_ended(engine, most, turns=turns) for most in lengths(engine.facts)}
+    ended = {most: time_ended(engine, most, turns=turns) for most in lengths(engine)}
     return full, Early([unbegun] * 2, [ended] * 2)
 
 
@@ -115,13 +115,13 @@ def test_costs_add_up_to_the_steps_that_were_timed(timed, most_tokens: int, off:
     for costs in found:
         assert costs.target_step.median_ms == [standin.pass_ms(1)]
         counts = costs.overhead["topk"].counts
-        assert counts == [1, *(length + 1 for length in lengths(few.facts))]
+        assert counts == [1, *(length + 1 for length in lengths(few))]
         times = [standin.step_ms(nodes, max(nodes - 1, 1)) for nodes in counts]
         assert standin.added_up(costs) == pytest.approx(times, rel=off)
         assert costs.unbegun is not None
         times = [standin.step_ms(1, most) for most in costs.unbegun.counts]
         assert costs.unbegun.median_ms == pytest.approx(times, abs=1e-4)
-        assert list(costs.ended) == lengths(few.facts)
+        assert list(costs.ended) == lengths(few)
         for most, curve in costs.ended.items():
             times = [standin.step_ms(nodes, most) for nodes in curve.counts]
             assert curve.median_ms == pytest.approx(times, abs=1e-4)

@@ -86,6 +86,7 @@ def test_they_are_timed_planned_for_and_checked(
         assert (known, known.servers) == (engine.facts, engine.files.servers)
         assert known.version == {"vllm": "0.33.0", "sglang": "0.5.23"}[name]
         assert profile.costs[0].verify.counts == [1, 5]
+        assert profile.surroundings == []
         assert Files.of(known) == engine.files
         plan = solve(profile, solver="chain")
         plan = plan.model_copy(update={"drafting": TreeDrafting(parents=[-1, 0, 1, 2, 3])})
