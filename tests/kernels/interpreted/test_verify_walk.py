@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 
@@ -105,6 +106,39 @@ def test_more_children_than_the_draft_has_tokens(method):
     assert len(ends) > 3
     for end, alike in ends.items():
         assert {str(kernels(given, method)) for given in (alike[0], alike[-1])} == {end}
+
+
+ROWS = {
+    "on one token": ([0.3, 0.1, 0.4, 0.2], [1.0, 0.0, 0.0, 0.0]),
+    "on two": ([0.1, 0.2, 0.5, 0.2], [0.7, 0.3, 0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("method", verified.METHODS)
+@pytest.mark.parametrize("row", ROWS)
+def test_ends_change_at_the_plain_loops_coins(method, row):
+    """Two children of the root: wherever the end changes as one coin rises, and close to there."""
+    p, q = (torch.tensor([each] * 3).double() for each in ROWS[row])
+    starts = torch.tensor([0, 2, 2, 2], dtype=torch.int32)
+    rows, family = torch.arange(3, dtype=torch.int32), torch.tensor([1, 2], dtype=torch.int32)
+    changes = 0
+    tree = tree_kernels.VerifiedTree(rows, starts, family, torch.tensor([0, 0, 1]))
+    for coin, others in product(range(3), (0.05, 0.6)):
+
+        def end(value, coin=coin, others=others, judged=plain):
+            uniforms = torch.full((3,), others).double()
+            uniforms[coin] = value
+            return judged(Drafted(p, q, tree, uniforms), method)
+
+        ticks = np.linspace(0.001, 0.999, 20)
+        for low, high in pairwise(ticks):
+            if end(low) != end(high):
+                while high - low > 1e-3:
+                    middle = (low + high) / 2
+                    low, high = (middle, high) if end(middle) == end(low) else (low, middle)
+                assert [end(each, judged=kernels) for each in (low, high)] == [end(low), end(high)]
+                changes += 1
+    assert changes > 2
 
 
 @pytest.mark.parametrize("side", [-1, 0, 1])
