@@ -20,7 +20,9 @@ help:
 
 setup: $(VENV)/.installed
 
-# Python compiles what it imports: compiling all that is installed would only take longer.
+# Python compiles what it imports: compiling all that is installed would only take longer.  Where it
+# were not to keep that, every process would compile torch and transformers again.
+unexport PYTHONDONTWRITEBYTECODE
 $(VENV)/.installed: setup.cfg constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --no-compile --constraint constraints.txt --editable ".[test,docs]"
