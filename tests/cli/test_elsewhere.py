@@ -90,6 +90,10 @@ def test_what_holds_no_costs_is_refused_in_one_line(files):
 
 
 def test_decoding_says_that_the_times_are_not_its_own(files):
+    content = costs_content()
+    content["costs"][0]["verify"]["ms"] = [1e-5, 1.3e-5, 1.4e-5]  # of no machine
+    content["costs"][0]["draft"]["ms"] = [1e-6, 1.6e-6]
+    (files / "costs.json").write_text(json.dumps(content))
     made = planner(
         "solve", PROFILE, "--costs", files / "costs.json", "--context", 32, "--solver", "chain",
         "--verifier", "rrsw", "-o", files / "here.json",
