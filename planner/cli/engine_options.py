@@ -140,7 +140,7 @@ class EngineWishes:
         }  # fmt: skip
         said: dict[str, Any] = {name: value for name, value in wishes.items() if value}
         if self.servers:
-            said |= {"servers": self.servers, "place": None, "options": ()}
+            said |= {"servers": self.servers, "place": None, "options": (), "threads": None}
         elif self.engine_path:
             said["servers"] = {}
         return PROGRAMS[name](replace(files, **said), room)
