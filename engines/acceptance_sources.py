@@ -283,13 +283,13 @@ def counted_entry(facts: EngineFacts, place: int, sampling: Sampling, starts: St
     )
 
 
-def _by_prompt(lone: CountedChains) -> list[PromptAcceptance]:
-    """Acceptance by chains of one token, all texts of a prompt together."""
+def _by_prompt(short: CountedChains) -> list[PromptAcceptance]:
+    """Acceptance by the shortest chains, per drafted token, all texts of a prompt together."""
     found = []
-    for prompt in dict.fromkeys(each.prompt for each in lone.prompts):
-        texts = [each for each in lone.prompts if each.prompt == prompt]
+    for prompt in dict.fromkeys(each.prompt for each in short.prompts):
+        texts = [each for each in short.prompts if each.prompt == prompt]
         steps = sum(each.steps for each in texts)
-        rate = sum(each.tokens for each in texts) / steps - 1
+        rate = (sum(each.tokens for each in texts) / steps - 1) / short.length
         found.append(PromptAcceptance(num_positions=steps, acceptance=[min(1.0, rate)]))
     return found
 

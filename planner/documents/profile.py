@@ -85,8 +85,8 @@ class Acceptance(Part):
     counted: list[CountedChains] = Field(
         default=[],
         exclude_if=lambda counted: not counted,
-        description="by length, from 1: where an engine drafted by its own method and counted its "
-        "steps; `prompts` then hold those of chains of one token",
+        description="by rising length, where an engine drafted by its own method and counted its "
+        "steps; `prompts` then hold those of the shortest chains, per drafted token",
     )
 
     @property

@@ -37,7 +37,7 @@ from .prediction import Prediction, tokens_interval
 def accepted_in_a_row(lengths: np.ndarray, gains: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """float64 [longest]: the chance that 1, 2, ... drafted tokens of a step, or more, are accepted.
 
-    lengths  int64 [L], ascending from 1
+    lengths  int64 [L], ascending
     gains    float64 [L], T - 1 of chains of each length
     steps    float64 [L], that they are of; 0 where nothing is known of a length
 
@@ -72,7 +72,8 @@ class ChainCounts:
     entered: ClassVar[np.ndarray] = np.ones(1)
 
     lengths: np.ndarray
-    """int64 [L], ascending from 1."""
+    """int64 [L], ascending.  Chains shorter than the first lie on the straight line to not
+    drafting, which is less than they emit, or as much."""
     tokens: np.ndarray
     """float64 [L, prompts]."""
     steps: np.ndarray
