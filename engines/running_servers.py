@@ -100,7 +100,8 @@ class ServedByName(ToldByName):
         """The version that the first server says it has.  Raises PlannerError where none answers
         there."""
         page, name = self.version_page
-        with asked("the server", f"{next(iter(servers.values()))}/{page}") as answer:
+        address = next(iter(servers.values()))
+        with asked(f"the server at {address}", f"{address}/{page}") as answer:
             said = json.load(answer)
         return str(said.get(name, "unknown")) if isinstance(said, dict) else "unknown"
 
