@@ -121,7 +121,7 @@ class StreamedServer:
     address: str
     counters: CounterNames | None
     alone: bool = False
-    """Is it to be looked whether it counts any steps, and does nobody expect them?"""
+    """Without speculation, as somebody says: steps that it counts all the same show it."""
 
     def decode(
         self,
