@@ -64,7 +64,7 @@ def chain_facts(engine: ServedByName, name: str, *, version_word: str) -> Engine
             raise PlannerError(f"engine-option: got {option}, which is chosen when it is started")
     return EngineFacts(
         name=name,
-        version=engine.version_at(files.servers)
+        version=engine.version_there()
         if files.servers
         else _version(name, [command_of(name, files), version_word]),
         verifier="topk",

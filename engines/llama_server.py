@@ -137,7 +137,7 @@ class LlamaServer(ServedByName):
 
     def _version(self) -> str:
         if self.files.servers:
-            return self.version_at(self.files.servers)
+            return self.version_there()
         said = subprocess.run(
             [self._program("llama-server"), "--version"], capture_output=True, text=True
         )

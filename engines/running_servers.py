@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -96,11 +96,11 @@ class ServedByName(ToldByName):
                 self.answering(servers[length], alone=not length), servers[length], length
             )
 
-    def version_at(self, servers: Mapping[int, str]) -> str:
-        """The version that the first server says it has.  Raises PlannerError where none answers
+    def version_there(self) -> str:
+        """The version that the first server that runs already says it has.  Raises PlannerError where none answers
         there."""
         page, name = self.version_page
-        address = next(iter(servers.values()))
+        address = next(iter(self.files.servers.values()))
         with asked(f"the server at {address}", f"{address}/{page}") as answer:
             said = json.load(answer)
         return str(said.get(name, "unknown")) if isinstance(said, dict) else "unknown"
