@@ -97,8 +97,8 @@ class ServedByName(ToldByName):
             )
 
     def version_there(self) -> str:
-        """The version that the first server that runs already says it has.  Raises PlannerError where none answers
-        there."""
+        """The version that the first of those that run already says it has.  Raises PlannerError
+        where none answers there."""
         page, name = self.version_page
         address = next(iter(self.files.servers.values()))
         with asked(f"the server at {address}", f"{address}/{page}") as answer:
