@@ -93,17 +93,16 @@ class AssistedText:
         seed: int,
     ) -> Answer:
         torch.manual_seed(seed)
-        chances = (
-            {"do_sample": False}
-            if sampling.is_greedy
-            else {
+        chances: dict[str, Any] = {"do_sample": False}
+        if not sampling.is_greedy:
+            chances = {
                 "do_sample": True,
                 "temperature": sampling.temperature,
                 "top_k": sampling.top_k,
                 "top_p": sampling.top_p,
                 "min_p": sampling.min_p or None,
             }
-        )
+        chances["repetition_penalty"] = 1.0  # a model's own would stand in for it
         assisted: dict[str, Any] = {}
         if self.settings is not None:
             for name, value in self.settings.items():
@@ -153,6 +152,7 @@ class _Passes:
 
     def after(self, module: Any, arguments: Any, output: Any) -> None:
         if len(self.lengths) == 1:
+            _wait_for(module)
             self.first = perf_counter(), process_time()
 
 
@@ -161,6 +161,13 @@ def _pass_ms(module: Any, size: int, context: int) -> float:
     """One pass over `size` tokens behind `context` others."""
     ids = torch.zeros((1, context + size), dtype=torch.long, device=module.device)
     cache = module(ids[:, :context], use_cache=True).past_key_values
+    _wait_for(module)
     start = perf_counter()
     module(ids[:, context:], past_key_values=cache, use_cache=True).logits.cpu()
     return 1e3 * (perf_counter() - start)
+
+
+def _wait_for(module: Any) -> None:
+    """Wait until a GPU has done what it was given: what comes next is timed."""
+    if module.device.type == "cuda":
+        torch.cuda.synchronize(module.device)
