@@ -48,7 +48,7 @@ from .timing import (
 )
 
 NUM_TIMED = 12
-"""Prompts that the engine decodes for its times, at most, and the length of their continuations."""
+"""Prompts that one start of the engine decodes for its times, at most."""
 PASS_REPEATS = 30
 MOST_NODES = 127
 """Nodes of a recorded tree that are expanded, at most (`Replay`)."""

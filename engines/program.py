@@ -168,7 +168,6 @@ class ToldByName(ABC):
             raise PlannerError(
                 f"engine-draft: got none, expected the model or the heads that {method} drafts with"
             )
-
         if method in self.looked_up and self.files.draft:
             raise PlannerError(
                 f"engine-draft: got {self.files.draft}, expected none: {method} copies from the "

@@ -70,14 +70,15 @@ def _ours(results: Results) -> list[Row]:
     return [row for row in results.rows("speed") if row["what"] == OURS and "median_us" in row]
 
 
-def _fractions(bound: str, low: float, high: float) -> Callable[[Results], list[float]]:
-    """A reader of fractions of the floor, where that is between `low` and `high` microseconds."""
+def _fractions(low: float, high: float) -> Callable[[Results], list[float]]:
+    """A reader of fractions of the floor, where memory sets one between `low` and `high`
+    microseconds."""
 
     def values(results: Results) -> list[float]:
         return [
             row["floor_us"] / row["median_us"]
             for row in _ours(results)
-            if row["bound"] == bound and low <= row["floor_us"] < high
+            if row["bound"] == "memory" and low <= row["floor_us"] < high
         ]
 
     return values
@@ -158,9 +159,9 @@ def _errors(dtype: str) -> Callable[[Results], list[float]]:
 
 GOALS = (
     Goal("K1", "fraction of the floor, memory-bound, floor >= 40 us", 0.70,
-         _fractions("memory", 40, float("inf"))),
+         _fractions(40, float("inf"))),
     Goal("K2", "fraction of the floor, memory-bound, floor 10 to 40 us", 0.50,
-         _fractions("memory", 10, 40)),
+         _fractions(10, 40)),
     Goal("K3", "microseconds above the floor, floor < 10 us", 8, _above_floor, at_most=True),
     Goal("K4", "fraction of the matmul rate, n G >= 512, P >= 4k", 0.45, _of_matmul),
     Goal("K5", "t(64) / t(1), llama-2-7b, P >= 8k", 1.3, _widening, at_most=True),

@@ -143,7 +143,7 @@ def accept_walk(
 def verify_walk(
     target_probs: Tensor, draft_probs: Tensor, tree: VerifiedTree, uniforms: Tensor, method: Method
 ) -> Tensor:
-    """`reference.verify_walk` on a CUDA device, without waiting for it."""
+    """`verified.verify_walk` on a CUDA device, without waiting for it."""
     from .verify_kernels import JUDGES, descend, traverse
 
     check_verified(target_probs, draft_probs, tree, uniforms, method)

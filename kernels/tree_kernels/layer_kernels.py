@@ -41,7 +41,7 @@ def norm(
 def turn(
     qkv,  # [n, (H + 2 K) d]: queries are turned where they are
     turns,  # float32 [2, P, d]
-    positions,  # int64 [n]
+    positions,  # int32 or int64 [n]
     places,  # int64 [n]
     keys,  # [K, S, d], rows side by side
     values,  # likewise

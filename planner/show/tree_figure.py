@@ -37,12 +37,9 @@ def tree_figure(plan: Plan, *, titled: bool = True) -> Figure:
     return figure
 
 
-def draw_tree(axes: Axes, plan: Plan, *, area: float = AREA) -> None:
+def draw_tree(axes: Axes, plan: Plan) -> None:
     """The nodes by level, children by rank from the left, each with its rank beside it and how
-    often it is reached, where there is room.
-
-    area  of a node that is always reached, in points squared
-    """
+    often it is reached, where there is room."""
     tree, across = plan.tree, leaf_order(plan.tree)
     known = plan.predicted.reach if plan.predicted else None
     reach = np.full(tree.num_nodes, UNKNOWN) if known is None else np.array(known)
@@ -58,7 +55,7 @@ def draw_tree(axes: Axes, plan: Plan, *, area: float = AREA) -> None:
         rank = f"rank {tree.ranks[node]}" if node else "root"
         words = f"node {node}, {rank}, level {tree.depths[node]}"
         words += "" if known is None else f": reached by {100 * reach[node]:.1f} % of the steps"
-        size = float(np.sqrt(8 + area * reach[node]))
+        size = float(np.sqrt(8 + AREA * reach[node]))
         mark = axes.plot(*place, "o", color=TARGET, markersize=size, markeredgewidth=0, zorder=2)
         tip(mark, words)
         if few:

@@ -35,9 +35,3 @@ def fenced(text: str) -> list[tuple[str, str]]:
 def prose(text: str) -> str:
     """A page without its fenced blocks."""
     return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-
-
-def first_cells(text: str) -> set[str]:
-    """The words in code letters at the beginning of a table's rows, cell by cell to the last."""
-    rows = [line for line in text.splitlines() if line.startswith("| `")]
-    return {cell for row in rows for cell in re.findall(r"(?<=\| )`([^`]+)`(?= \|)", row)}

@@ -188,7 +188,7 @@ def test_printed_gains_follow_from_printed_speeds():
     for name in ("Figure 1", "Table 4"):
         assert row_of(specdecpp, name).compute(Ground()).holds
     off = {"Alpaca": (18.88, 17.62, 7.4)}
-    assert not specdecpp._improvements(off, 2).holds
+    assert not specdecpp._improvements(off).holds
 
 
 def test_tails_are_cut_as_top_p_says():

@@ -114,23 +114,23 @@ def clean(raw: bytes) -> str | None:
     return text
 
 
-def train_tokenizer(files: list[SourceFile], *, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
-    """A byte-level BPE tokenizer of `vocab_size` tokens; `<|endoftext|>` has id 0."""
+def train_tokenizer(files: list[SourceFile]) -> Tokenizer:
+    """A byte-level BPE tokenizer of `VOCAB_SIZE` tokens; `<|endoftext|>` has id 0."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
+        vocab_size=VOCAB_SIZE,
         special_tokens=[END_OF_TEXT],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator((file.text for file in files if not file.held_out), trainer)
-    if tokenizer.get_vocab_size() != vocab_size:
+    if tokenizer.get_vocab_size() != VOCAB_SIZE:
         raise PlannerError(
-            f"got a vocabulary of {tokenizer.get_vocab_size()} tokens, expected {vocab_size}; "
+            f"got a vocabulary of {tokenizer.get_vocab_size()} tokens, expected {VOCAB_SIZE}; "
             "raise max_bytes_per_source"
         )
     return tokenizer
