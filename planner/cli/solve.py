@@ -12,8 +12,10 @@ from . import options
 
 if TYPE_CHECKING:
     from ..plans.plan import BatchSetting, Plan
+    from ..plans.settings import PlanSetting
 
-Way = TypeVar("Way", "Plan", "BatchSetting")
+Way = TypeVar("Way", "Plan", "BatchSetting", "PlanSetting")
+Tabled = TypeVar("Tabled", "Plan", "BatchSetting")
 TOO_WIDE = 1.5
 """Upper over lower end of an interval from which on it is hardly a prediction."""
 
@@ -138,4 +140,7 @@ def head_beside(plan: Plan, profile: Path, output: Path | None) -> Plan:
         drafting = way.drafting.model_copy(update={"head": own})
         return way.model_copy(update={"drafting": drafting})
 
-    return seen(plan).model_copy(update={"by_batch": [seen(each) for each in plan.by_batch]})
+    def whole(way: Tabled) -> Tabled:
+        return seen(way).model_copy(update={"settings": [seen(each) for each in way.settings]})
+
+    return whole(plan).model_copy(update={"by_batch": [whole(each) for each in plan.by_batch]})

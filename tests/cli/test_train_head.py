@@ -148,13 +148,19 @@ def test_from_a_head_to_a_plan_that_stops_by_it_in_another_folder(trained, tmp_p
     score = {"score": "head", "threshold": 0.9, "max_depth": 3, "head": facts.replays[0].head}
     stopping = StoppingDrafting.model_validate(score)
     assert planner("solve", profile, "--solver", "specdecpp", "-o", plan).exit_code == 0
-    made = Plan.load(plan).model_copy(update={"drafting": stopping, "predicted": None})
+    made = Plan.load(plan)
+    first, *others = made.settings
+    table = [first.model_copy(update={"drafting": stopping}), *others]
+    changed = {"drafting": stopping, "predicted": None, "settings": table}
+    made = made.model_copy(update=changed)
     head_beside(made, profile, plan).save(plan)  # as `solve` does, whatever it chose here
     there = os.path.join("..", "..", "heads", "h.safetensors")
     assert Plan.load(plan).drafting.head.file == there
+    assert Plan.load(plan).settings[0].drafting.head.file == there
     decode = ("decode", plan, "--prompts", "embedded/evaluation", "--num-prompts", 1)
-    decoded = planner(*decode, "--max-new-tokens", 4)
-    assert decoded.exit_code == 0, decoded.output
+    for how in ("--fixed", "--follow"):
+        decoded = planner(*decode, "--max-new-tokens", 4, how)
+        assert decoded.exit_code == 0, decoded.output
     head.rename(tmp_path / "gone.safetensors")
     assert "h.safetensors: no such file" in refused(*decode)
 
