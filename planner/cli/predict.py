@@ -10,6 +10,12 @@ import click
 from . import options
 from .machine_options import POSITIVE, MachineWishes, machine_options
 
+OF_PREDICTIONS = (
+    "target", "draft", "batch_sizes", "contexts", "max_nodes", "overhead_ms", "acceptance_from",
+    "acceptance", "exponent", "num_ranks", "temperature",
+)  # fmt: skip
+"""Parameters that mean nothing to --check: models and places are those that were measured."""
+
 
 @options.command(
     epilog=options.example("planner predict --gpu H100 --target TARGET --draft DRAFT -o costs.json")
@@ -74,6 +80,12 @@ def command(
     machine = options.settings(MachineWishes)
     if check != bool(profiles):
         raise click.UsageError("--check and the PROFILEs that it looks at go together")
+    if check:
+        if output is not None:
+            raise click.UsageError("--check prints a table; it goes without -o")
+        options.only_with("predictions that are written (no --check)", *OF_PREDICTIONS)
+        _check(profiles, machine)
+        return
     if (acceptance is None) != (exponent is None):
         raise click.UsageError("--acceptance and --exponent go together")
     if acceptance_from is not None and (acceptance is not None or output is None):
@@ -82,11 +94,6 @@ def command(
         )
     if acceptance is None:
         options.only_with("--acceptance", "num_ranks", "temperature")
-    if check:
-        if output is not None:
-            raise click.UsageError("--check prints a table; it goes without -o")
-        _check(profiles, machine)
-        return
 
     from ..documents.profile import Profile
     from ..documents.sampling import Sampling

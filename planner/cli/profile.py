@@ -30,6 +30,8 @@ OF_THIS_RUNTIME = (
     "thorough", "contexts", "num_ranks", "num_replayed", "num_expanded", "heads", "repeats",
 )  # fmt: skip
 """Parameters that mean nothing to an engine: it drafts chains, and is timed in its own way."""
+OF_MODELS_HERE = ("device", "dtype", "attention")
+"""Parameters that mean nothing where only the engine loads the models."""
 
 
 @options.command(epilog=options.example("planner profile --temperature 0.6 -o profile.json"))
@@ -130,6 +132,8 @@ def command(
         raise click.UsageError("--engine-... say how to start an engine: name it with --engine")
     if wishes.engine is not None:
         options.only_with("this runtime's own times (no --engine)", *OF_THIS_RUNTIME)
+    if wishes.engine_method is not None:
+        options.only_with("models that are loaded here (no --engine-method)", *OF_MODELS_HERE)
     if output is not None:
         check_place(output)
     settings = options.settings(

@@ -53,9 +53,15 @@ def test_options_that_would_mean_nothing_are_refused(profile, tmp_path):
     for name, value in (("--context", 3), ("--num-ranks", 3), ("--head", "a"), ("--repeats", 4)):
         refusal = misused("profile", "--engine", "hf", name, value)
         assert f"{name} goes with this runtime's own times" in refusal
+    heads = ("profile", "--engine", "vllm", "--engine-method", "eagle3")
+    for name, value in (("--device", "cpu"), ("--dtype", "float32"), ("--attention", "sdpa")):
+        assert f"{name} goes with models that are loaded here" in misused(*heads, name, value)
     predict = ("predict", "--gpu", "H100")
     assert "--num-ranks goes with --acceptance" in misused(*predict, "--num-ranks", 4)
     assert "goes without -o" in misused("predict", "--check", profile, "-o", tmp_path / "x.json")
+    for name, value in (("--target", "m"), ("--max-nodes", 8), ("--acceptance-from", profile)):
+        refusal = misused("predict", "--check", profile, name, value)
+        assert f"{name} goes with predictions that are written" in refusal
     assert "nan is not a finite number" in misused("decode", profile, "--temperature", "nan")
 
 
