@@ -43,3 +43,23 @@ class EngineFacts(Part):
     )
     options: list[str] = Field(default=[], description="that it was started with besides")
     threads: int | None = Field(default=None, ge=1, description="null: as many as it takes")
+
+    @property
+    def flags(self) -> list[str]:
+        """The words of `planner profile` that ask for the same engine, started alike."""
+        named = {
+            "engine-path": self.place,
+            "engine-target": self.target,
+            "engine-draft": self.draft,
+            "engine-method": self.method,
+            "threads": self.threads,
+        }
+        if not self.servers:
+            named["max-nodes"] = self.most_tokens + 1
+        words = [f"--engine={self.name}"]
+        words += [f"--{name}={value}" for name, value in named.items() if value]
+        words += [f"--engine-option={word}" for word in self.options]
+        return words + [
+            f"--engine-url={length}={url}" if length else f"--engine-url={url}"
+            for length, url in self.servers.items()
+        ]

@@ -229,11 +229,11 @@ def typed(command: str, path: Path, options: list[str], output: str, suffix: str
 def _profile_again(
     target: ModelInfo, draft: ModelInfo | None, sampling: Sampling, engine: EngineFacts | None
 ) -> str:
-    """The command that measures the same pair again."""
+    """The command that measures the same pair again; the draft of an engine's own method is the
+    engine's affair."""
     words = ["planner", "profile", "--target", target.name]
-    words += ["--draft", draft.name] if draft else []
-    words += ["--temperature", f"{sampling.temperature:g}"]
-    if engine is not None:
-        words += ["--engine", engine.name]
-        words += ["--engine-target", engine.target, "--engine-draft", engine.draft]
+    if draft is not None and (engine is None or engine.method is None):
+        words += ["--draft", draft.name]
+    words += sampling.flags.split()
+    words += [] if engine is None else engine.flags
     return shlex.join([*words, "-o", "profile.json"])

@@ -12,12 +12,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from engines import Files
 from planner import Plan, Profile, Report
-from planner.cli import main
+from planner.cli import main, options
+from planner.cli.engine_options import EngineWishes
 from planner.documents.estimate import Estimate
 from planner.optimizer import solve
 from planner.plans.check import Check
 from planner.plans.report import Baseline
+from planner.show.advice import advice_on
 from planner.show.first_look import first_look
 from planner.show.profile_view import profile_advice
 from planner.show.tables import WIDTH
@@ -164,6 +167,32 @@ def test_a_broken_promise_is_told_and_leads_to_a_new_profile(tmp_path):
         told = show(document, tmp_path)
         assert "they differ, profile again" in told or "promise broken" in told
         assert "next  planner profile --target" in told
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"place": "bin", "options": ["-fa", "on"], "threads": 1},
+        {"method": "draft-mtp", "draft": ""},
+        {"servers": {0: "http://gpu:8000", 3: "http://gpu:8003"}, "most_tokens": 3},
+    ],
+)
+def test_the_new_profile_is_of_the_same_engine_and_sampling(more, tmp_path):
+    plan = DOCUMENTS["plan"]
+    sampling = plan.sampling.model_copy(update={"top_p": 0.9})
+    plan = plan.model_copy(update={"sampling": sampling})
+    check = check_of(plan, estimate(99, 99, 99))
+    engine = check.engine.model_copy(update=more)
+    told = advice_on(check.model_copy(update={"engine": engine}), tmp_path / "check.json").next
+    _, name, *words = shlex.split(told)
+    command = main.get_command(click.Context(main), name)
+    with command.make_context(name, words) as context:
+        wishes = options.settings(EngineWishes)
+        draft = "" if engine.method else plan.made_from.draft.name
+        program = wishes.program(64, (plan.made_from.target.name, draft))
+        assert program.files == Files.of(engine)
+        assert context.params["temperatures"] == (0.6,)
+        assert context.meta["top_p"] == 0.9
 
 
 @pytest.mark.parametrize(
