@@ -29,8 +29,17 @@ LOOKED_AT = Sampling(temperature=1.0, top_k=10)
 temperature that the target is sampled at (common/speculative.cpp, `draft-simple`)."""
 SAMPLERS = ["temperature", "top_k", "top_p", "min_p"]
 ADVICE = "build llama-server and llama-bench, and give their folder with --engine-path"
-SHARED_OPTIONS = ("-fa", "-ctk", "-ctv", "-ngl", "-b", "-ub")
-"""Options that the server and the benchmark share, each with a value."""
+SHARED_OPTIONS = {
+    "--flash-attn": "-fa",
+    "--cache-type-k": "-ctk",
+    "--cache-type-v": "-ctv",
+    "--gpu-layers": "-ngl",
+    "--n-gpu-layers": "-ngl",
+    "--batch-size": "-b",
+    "--ubatch-size": "-ub",
+}
+"""Options that the server and the benchmark share, each with a value: the server's long names, and
+those that both have."""
 
 
 class LlamaServer(ServedByName):
@@ -122,7 +131,7 @@ class LlamaServer(ServedByName):
     ) -> dict[int, list[float]]:
         command = [self._program("llama-bench"), "-m", model, "-n", "0", "-d", str(context)]
         command += ["-p", ",".join(map(str, sizes)), "-r", str(repeats), "-o", "json"]
-        command += [*self._threads("-t"), *_for_bench(self.files.options)]
+        command += [*self._threads("-t"), *for_bench(self.files.options)]
         with leaving_nothing():
             done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
         try:
@@ -210,9 +219,11 @@ class _Server:
             return dict(json.load(answer))
 
 
-def _for_bench(options: Sequence[str]) -> list[str]:
+def for_bench(options: Sequence[str]) -> list[str]:
     """The server's options that the benchmark knows too; it has no f32 caches."""
     named = {"off": "0", "on": "1"}
-    pairs = pairwise(options)
-    kept = ((word, named.get(value, value)) for word, value in pairs if word in SHARED_OPTIONS)
+    known = SHARED_OPTIONS | {short: short for short in SHARED_OPTIONS.values()}
+    kept = (
+        (known[word], named.get(value, value)) for word, value in pairwise(options) if word in known
+    )
     return [word for pair in kept if pair[1] != "f32" for word in pair]

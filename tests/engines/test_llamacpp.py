@@ -14,6 +14,7 @@ import pytest
 
 from engines import Files, LlamaServer, process, timing
 from engines.engine_costs import Early, engine_costs
+from engines.llama_server import for_bench
 from engines.process import served
 from engines.timing import Turns, lengths, time_ended, time_passes, time_steps
 from planner.documents.document import PlannerError
@@ -47,6 +48,20 @@ def engine(tmp_path: Path) -> LlamaServer:
 def running(folder: Path) -> str:
     """Command lines of the stand-in's that are alive."""
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "shared"),
+    [
+        (("-fa", "off", "-ctk", "f32", "--no-warmup"), ["-fa", "0"]),
+        (("--flash-attn", "on", "--cache-type-v", "q8_0"), ["-fa", "1", "-ctv", "q8_0"]),
+        (("--n-gpu-layers", "20", "--gpu-layers", "9"), ["-ngl", "20", "-ngl", "9"]),
+        (("--batch-size", "64", "-ub", "32", "--jinja"), ["-b", "64", "-ub", "32"]),
+    ],
+)
+def test_the_benchmark_is_told_what_the_server_is_told(options, shared) -> None:
+    """By whichever of its names."""
+    assert for_bench(options) == shared
 
 
 def all_steps(engine: LlamaServer, turns: Turns, samplings: list[Sampling]):
