@@ -37,10 +37,14 @@ def watched(measure: Callable[[], Piece]) -> Piece:
     return piece | {BESIDE: np.array(beside)}
 
 
+def others_held(seconds: float) -> float:
+    """Cores of this process's that others hold, on average over the next so many seconds."""
+    return _beside(lambda: sleep(seconds))[1].others
+
+
 def free_cores(seconds: float = 0.5) -> float:
-    """Cores of this process's that no other program holds, on average over the next so many
-    seconds."""
-    return len(allowed_cores()) - _beside(lambda: sleep(seconds))[1].others
+    """Cores of this process's that no other program holds, on average likewise."""
+    return len(allowed_cores()) - others_held(seconds)
 
 
 def _beside(act: Callable[[], T]) -> tuple[T, Beside]:

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -120,15 +119,11 @@ def _accelerators() -> Iterator[Finding]:
 def _others() -> Iterator[Finding]:
     """Other programs on the cores at this moment."""
     try:
-        from profiler.disturbance import core_seconds
+        from profiler.disturbance import others_held
     except (ImportError, OSError) as error:
         yield Finding("beside", missing_package(error) or f"cannot be watched: {error}")
         return
-    begin, (busy, own) = time.perf_counter(), core_seconds()
-    time.sleep(WATCHED_S)
-    busy_then, own_then = core_seconds()
-    seconds = time.perf_counter() - begin
-    taken = max(0.0, (busy_then - busy) - (own_then - own)) / seconds
+    taken = others_held(WATCHED_S)
     loud = taken > DISTURBED
     yield Finding(
         "beside", f"other programs take {taken:.2f} cores now" + ("" if loud else ": quiet"),

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from planner.cli import COMMANDS, examination, main
 from planner.cli.extras import DISTRIBUTION
+from profiler import disturbance
 
 from .test_light import DATA, ROOT
 
@@ -141,10 +142,10 @@ def test_instructions_are_those_of_the_system(monkeypatch, flags, words):
 @pytest.mark.parametrize(("others", "words"), [(0.0, "quiet"), (1.0, "while nothing else runs")])
 def test_other_programs_are_what_is_not_ones_own(monkeypatch, others, words):
     """Busy seconds beyond this process's own, over the time that passed."""
-    monkeypatch.setattr(examination.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(examination.time, "perf_counter", iter([10.0, 12.0]).__next__)
+    monkeypatch.setattr(disturbance, "sleep", lambda seconds: None)
+    monkeypatch.setattr(disturbance, "perf_counter", iter([10.0, 12.0]).__next__)
     told = iter([(100.0, 30.0), (103.0 + 2 * others, 33.0)])
-    monkeypatch.setattr("profiler.disturbance.core_seconds", told.__next__)
+    monkeypatch.setattr(disturbance, "core_seconds", told.__next__)
     ((name, *_),) = line = list(examination._others())
     assert name == "beside"
     assert f"{others:.2f} cores now" in line[0].line

@@ -2,7 +2,7 @@
 
 A library's calls, some six in each layer, take microseconds each, and after a product that read
 megabytes nothing of the interpreter is left in the caches.  All floats are of 32 bits, but for
-weights that 16 bits hold; sums are added up in any order.
+weights that 16 or 8 bits hold; sums are added up in any order.
 
 There are n new rows, L layers, h hidden features, H query heads of size d, which share K heads of
 keys and values, m units of the MLP and V tokens.
