@@ -154,10 +154,11 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     name = _named(path)
     partial: str | None = None
     try:
-        path = Path(os.path.realpath(path))
+        path = Path(path)
         if path.exists() and not path.is_file() and not path.is_dir():
             path.write_bytes(data)
             return
+        path = Path(os.path.realpath(path))
         handle, partial = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.name}.", suffix=".partial"
         )

@@ -50,6 +50,17 @@ def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs open files by name")
+def test_a_pipe_without_a_name_is_written_to():
+    """As /dev/stdout is where another program reads it: a link that leads to no path."""
+    reader, writer = os.pipe()
+    check_writable(f"/dev/fd/{writer}")
+    write_atomically(f"/dev/fd/{writer}", "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    os.close(writer)
+
+
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "there").mkdir()
     link, file = tmp_path / "link.json", tmp_path / "there" / "plan.json"
