@@ -80,6 +80,14 @@ class Predicted(Part):
         default=None, description="where every step grows a tree of its own"
     )
 
+    @model_validator(mode="after")
+    def _above_zero(self) -> Self:
+        for name in ("tokens_per_step", "step_ms", "autoregressive_ms", "speedup"):
+            low = getattr(self, name).low
+            if low <= 0:
+                raise ValueError(f"{name}.low above 0, not {low}")
+        return self
+
 
 class MadeFrom(Part):
     """The origin of the plan, and the conditions under which its prediction holds."""

@@ -21,7 +21,10 @@ def write(path, content):
     return path
 
 
-def predicted(reach: list[float]) -> dict:
+NOTHING = {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def predicted(reach: list[float] | None) -> dict:
     """A plan's prediction, of which only `reach` matters."""
     one = {"value": 1.0, "low": 1.0, "high": 1.0}
     names = ("tokens_per_step", "step_ms", "autoregressive_ms", "speedup")
@@ -160,6 +163,8 @@ def test_files_that_are_no_documents(tmp_path):
         (lambda c: c.update(predicted=predicted([1.0, 0.5, -0.1, 0.1])),
          "predicted.reach.2: got -0.1"),
         (lambda c: c.update(predicted=predicted([0.0, 0.5, 0.1, 0.1])), "root above 0"),
+        (lambda c: c.update(predicted=predicted(None) | {"step_ms": NOTHING}),
+         "predicted: expected step_ms.low above 0, not 0.0"),
     ],
 )  # fmt: skip
 def test_wrong_values_in_a_plan_name_their_field(change, words, tmp_path):
