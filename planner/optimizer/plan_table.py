@@ -100,7 +100,8 @@ def plan_table(
     """A row for every question to every profile, the fastest first, those without a plan last.
 
     profiles  by the names that they have in the table
-    jobs      workers of joblib; None: what `joblib.parallel_config` says, one where it says nothing
+    jobs      workers of joblib; None: what `joblib.parallel_config` says, one where it says
+              nothing; never more than rows
     journal   where finished rows are kept, and looked for
     done      is told, again and again, how many rows of how many are finished
 
@@ -115,9 +116,9 @@ def plan_table(
     kept = _KeptRows(journal, {name: each.fingerprint() for name, each in profiles.items()})
     rows = {each: kept.row(*each) for each in asked}
     left = [each for each, row in rows.items() if row is None]
-    workers = effective_n_jobs(jobs)
+    workers = min(effective_n_jobs(jobs), len(left) or 1)
     size = 1 if workers == 1 else GROUP * workers
-    with Parallel(n_jobs=jobs) as parallel:
+    with Parallel(n_jobs=workers) as parallel:
         for start in range(0, len(left), size):
             done(len(asked) - len(left) + start, len(asked))
             group = left[start : start + size]

@@ -75,6 +75,12 @@ def test_parallel_rows_are_those_made_one_by_one():
     assert plan_table(RECORDED, FEW, jobs=2) == plan_table(RECORDED, FEW, jobs=1)
 
 
+def test_there_are_no_more_workers_than_rows():
+    one = {"contexts": (128,), "solvers": ("chain",), "verifiers": ("rrsw",)}
+    asked = Questions(temperatures=(0.6,), batch_sizes=(1,), **one)
+    assert len(plan_table({"p": two_of_all()}, asked, jobs=10**20)) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
