@@ -23,7 +23,11 @@ NEVER = tl.constexpr(2**30)
 ENDS = tl.constexpr(judges.ENDS)
 NO_NUMBERS = tl.constexpr(-2)
 BELOW_ONE = tl.constexpr(judges.BELOW_ONE)
-GREATEST_SHARE = tl.constexpr(1e37)
+GREATEST_SHARE = tl.constexpr(1e74)
+"""Shares are two factors of at most `GREATEST_FACTOR`: where all that is left of the draft is below
+the normal numbers, what makes one of it is no float32."""
+GREATEST_FACTOR = tl.constexpr(1e37)
+LEAST_FACTOR = tl.constexpr(1e-37)
 
 
 @triton.jit
@@ -40,8 +44,10 @@ def left_over(
     for tried in range(rank):
         here = tl.where(tried >= even_from, 1.0, draft).to(draft.dtype)
         here = tl.where(gone, 0.0, here).to(draft.dtype)
-        share = tl.load(shares + tried).to(draft.dtype)
-        residual = tl.maximum(residual - share * here, 0.0)
+        share = tl.load(shares + tried)
+        here *= tl.minimum(share, GREATEST_FACTOR).to(draft.dtype)
+        here *= tl.maximum(share * LEAST_FACTOR, 1.0).to(draft.dtype)
+        residual = tl.maximum(residual - here, 0.0)
         if DISTINCT:
             gone = gone | (token == tl.load(tokens + tl.load(family + tried)))
     here = tl.where(rank >= even_from, 1.0, draft).to(draft.dtype)

@@ -168,8 +168,8 @@ def walking_warps(block: int) -> int:
 
 
 def race_speeds(probs: Tensor, seeds: Tensor) -> Tensor:
-    """The speeds of tokens in a race, as `successive.by_race` has it: float32 [w, V], the greatest
-    of which are the first; those of no chance are negative, and come behind.
+    """The speeds of tokens in a race, as `successive.by_race` has it, times 2^60: float32 [w, V],
+    the greatest of which are the first; those of no chance are negative, and come behind.
 
     probs  float32 [w, V], on a CUDA device
     seeds  int64 [w]        the random numbers of a row follow from its own

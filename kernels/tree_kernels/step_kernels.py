@@ -189,7 +189,9 @@ def race(
     time = tl.where(v < 0.5, 2.0 * half * series, -tl.log(1.0 - v))
     place = row * num_tokens + token
     chance = tl.load(probs + place, token < num_tokens, 0.0)
-    tl.store(speeds + place, tl.where(chance > 0, chance / time, -time), token < num_tokens)
+    # Without the factor, speeds of chances below the normal numbers would be rounded to a few.
+    speed = chance * 2.0**60 / time
+    tl.store(speeds + place, tl.where(chance > 0, speed, -time), token < num_tokens)
 
 
 @triton.jit

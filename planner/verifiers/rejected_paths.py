@@ -97,4 +97,5 @@ def fill_untried(draft, tried):  # type: ignore[no-untyped-def]
         for y in range(len(draft)):
             draft[y] = 0.0 if tried[y] else 1.0
         total = draft.sum()
-    draft /= max(total, 1e-300)
+    if total > 0.0:
+        draft /= total

@@ -17,6 +17,10 @@ SWEEPS = 8
 """Most sweeps of look-ahead's water-filling.  The number is part of the method: decoding, profiles
 and planning must agree on it."""
 
+LITTLE_LEFT = 1e-30
+"""A draft that is left with less than so much of the target's sum is scaled up to it: the ratio of
+both is no float32 where all that is left is below that type's normal numbers."""
+
 NO_NUMBERS = (
     "logits: got NaN or infinity from a model, expected numbers; load the models in bfloat16 or "
     "float32"
@@ -119,6 +123,8 @@ def tried(residual: Array, draft: Array, token: int, rng: Source) -> Array | Non
     target, share, target_mass, draft_mass = namespace(residual).stack(shares).tolist()
     if not (target_mass > 0 and draft_mass > 0):
         raise PlannerError(NO_NUMBERS)
+    if draft_mass < LITTLE_LEFT * target_mass:
+        return tried(residual, draft / draft.sum() * target_mass, token, rng)
     if rng.accept(target * draft_mass, share * target_mass):
         return None
     left = residual.sub(draft, alpha=target_mass / draft_mass).clamp_(min=0)

@@ -68,6 +68,19 @@ def test_one_node_law_is_the_target_with_six_tokens(verifier, k):
         assert node_law(verifier, p, q, k) == pytest.approx(p.numpy(), abs=EXACT)
 
 
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 1e-42), (torch.float64, 1e-310)])
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_one_node_law_is_the_target_where_the_rest_of_the_draft_is_below_normal_numbers(
+    verifier, dtype, least
+):
+    """At low temperatures all but one of a draft's probabilities are: 1 over their sum is no
+    number of the type."""
+    p = torch.tensor([0.25, 0.375, 0.25, 0.125], dtype=dtype)
+    q = torch.tensor([1.0, 0.0, 3 * least, least], dtype=dtype)
+    for k in range(1, fitting(verifier, 3) + 1):
+        assert node_law(verifier, p, q, k) == pytest.approx(p.numpy(), abs=1e-6)
+
+
 @pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
 def test_the_check_sees_a_biased_rule(verifier):
     worst = max(

@@ -21,7 +21,8 @@ def seeds(number: int, seed: int = 0) -> torch.Tensor:
 
 def speeds(probs: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
     with guarded_allocations():
-        return race_speeds(probs, of)
+        found = race_speeds(probs, of)
+    return torch.where(found > 0, found * 2.0**-60, found)
 
 
 def test_times_are_exponential():
@@ -62,3 +63,13 @@ def test_the_first_two_are_drawn_one_after_the_other_without_replacement():
         law = np.array([chances[a] * chances[b] / (1 - chances[a]) for a, b in pairs])
         expected = law / law.sum() * len(drawn)  # but for how sums are rounded, that of law is 1
         assert (stats.chisquare(found, expected).pvalue > FEW) == (factor == 1)
+
+
+def test_chances_below_the_normal_numbers_are_told_apart():
+    """The least float32 and its double: which is the first, and by how much."""
+    p = torch.tensor([1.4e-45, 2.8e-45])
+    with guarded_allocations():
+        found = race_speeds(p.repeat(400, 1), seeds(400, 2))
+    first = int((found.argmax(-1) == 0).sum())
+    assert stats.binomtest(first, 400, 1 / 3).pvalue > FEW
+    assert len(found.unique()) > 700

@@ -108,6 +108,23 @@ def test_more_children_than_the_draft_has_tokens(method):
         assert {str(kernels(given, method)) for given in (alike[0], alike[-1])} == {end}
 
 
+@pytest.mark.parametrize("method", ["distinct", "paired", "paths"])
+def test_a_draft_whose_rest_is_below_the_normal_numbers(method):
+    """The share that the second child takes is no float32, and is taken whole."""
+    p = torch.tensor([[0.0, 0.4, 0.3, 0.3]]).expand(4, 4).contiguous()
+    q = torch.tensor([[1.0, 1e-42, 2e-43, 0.0]]).expand(4, 4).contiguous()
+    starts = torch.tensor([0, 3, 3, 3, 3], dtype=torch.int32)
+    rows, family = torch.zeros(4, dtype=torch.int32), torch.tensor([1, 2, 3], dtype=torch.int32)
+    ends = set()
+    for second, tokens in product((1, 2), ((0.3, 0.5), (0.3, 0.9), (0.9, 0.2), (0.9, 0.9))):
+        drawn = torch.tensor([0, 0, second, 3 - second])
+        tree = tree_kernels.VerifiedTree(rows, starts, family, drawn)
+        given = Drafted(p, q, tree, torch.tensor([0.95, 0.95, *tokens]).double())
+        assert kernels(given, method) == plain(given, method)
+        ends.add(str(plain(given, method)))
+    assert len(ends) > 1
+
+
 ROWS = {
     "on one token": ([0.3, 0.1, 0.4, 0.2], [1.0, 0.0, 0.0, 0.0]),
     "on two": ([0.1, 0.2, 0.5, 0.2], [0.7, 0.3, 0.0, 0.0]),
