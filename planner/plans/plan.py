@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from math import inf
+from numbers import Real
+from sys import float_info
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -215,10 +216,11 @@ class Plan(Document):
 
         Raises PlannerError for a temperature that is none.
         """
+        real = isinstance(temperature, Real) and not isinstance(temperature, bool)
+        if not real or not 0 <= temperature <= float_info.max:
+            raise PlannerError(f"temperature: got {temperature!r:.40}, expected 0 or more")
         if temperature == self.sampling.temperature:
             return self
-        if not 0 <= temperature < inf:
-            raise PlannerError(f"temperature: got {temperature}, expected 0 or more")
         sampling = self.sampling.model_copy(update={"temperature": float(temperature)})
         batches = [each.model_copy(update={"predicted": None}) for each in self.by_batch]
         changed = {"sampling": sampling, "predicted": None, "by_batch": batches}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from planner import Plan, PlannerError
@@ -51,6 +53,12 @@ def test_plans_join_to_one():
 
 def test_another_temperature_keeps_the_settings_and_drops_the_promises():
     assert [way.drafting for way in MANY.at(0.0).ways] == [way.drafting for way in MANY.ways]
+
+
+@pytest.mark.parametrize("temperature", [-1.0, math.nan, math.inf, 2**1024, "1", True], ids=repr)
+def test_what_is_no_temperature_is_refused_in_one_line(temperature):
+    with pytest.raises(PlannerError, match=r"^temperature: got .*, expected 0 or more$"):
+        MANY.at(temperature)
 
 
 @pytest.mark.parametrize(
