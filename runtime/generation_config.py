@@ -18,12 +18,12 @@ NEUTRAL = {
     "num_beams": 1, "typical_p": 1.0, "encoder_repetition_penalty": 1.0, "guidance_scale": 1.0,
     **dict.fromkeys(
         ("epsilon_cutoff", "eta_cutoff", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
-         "penalty_alpha", "min_length", "min_new_tokens"), 0
+         "penalty_alpha", "min_length", "min_new_tokens", "token_healing"), 0
     ),
     **dict.fromkeys(
         ("top_h", "bad_words_ids", "sequence_bias", "exponential_decay_length_penalty",
          "suppress_tokens", "begin_suppress_tokens", "watermarking_config", "forced_bos_token_id",
-         "forced_eos_token_id"),
+         "forced_eos_token_id", "constraints", "force_words_ids", "dola_layers"),
     ),
 }  # fmt: skip
 """Fields that change which token comes next in ways that a plan knows nothing of, and the values at

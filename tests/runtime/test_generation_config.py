@@ -83,7 +83,8 @@ def test_without_sampling_it_is_greedy_and_top_k_is_as_transformers_has_it():
     [
         {"num_beams": 4}, {"no_repeat_ngram_size": 3}, {"typical_p": 0.9}, {"guidance_scale": 0.0},
         {"forced_eos_token_id": 0}, {"suppress_tokens": torch.tensor([1, 2])},
-        {"forced_bos_token_id": torch.tensor(0)},
+        {"forced_bos_token_id": torch.tensor(0)}, {"force_words_ids": [[3]]},
+        {"dola_layers": "high"}, {"token_healing": True},
     ],
     ids=str,
 )  # fmt: skip
@@ -93,6 +94,7 @@ def test_what_no_plan_can_hold_is_refused_by_name(fields):
         sampling_of(GenerationConfig(do_sample=True, **fields))
     assert not sampling_of(GenerationConfig(typical_p=1.0, num_beams=1, min_length=0)).cuts
     assert not sampling_of(GenerationConfig(suppress_tokens=[], epsilon_cutoff=0.0)).cuts
+    assert sampling_of(GenerationConfig(token_healing=False)).is_greedy
 
 
 @pytest.mark.parametrize("fields", [{"top_p": 0.0}, {"top_k": -1}, {"min_p": 2.0}], ids=str)
