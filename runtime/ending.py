@@ -38,12 +38,13 @@ class Ending:
         """Is a string in the text of these tokens, given that none is in that of all but the last?
 
         Looked at are the last ones.  Most tokens are a byte or more, but some are nothing, so what
-        stands before the last has to be as long as a string; that is one character more than can
-        have a part in it, since tokenizers treat a text's first token otherwise.
+        stands before the last has to be of as many characters as a string is of bytes, since a
+        byte that is cut off from its character is one of its own; that is more than can have a part
+        in it, since tokenizers treat a text's first token otherwise.
         """
         if not self.strings:
             return False
-        before = max(len(string.encode()) for string in self.strings)
+        before = longest = max(len(string.encode()) for string in self.strings)
         while True:
             looked_at = tokens[-before - 1 :]
             text = self._text(looked_at)
@@ -51,7 +52,7 @@ class Ending:
                 return True
             if len(looked_at) == len(tokens):
                 return False
-            if len(self._text(looked_at[:-1])) >= max(map(len, self.strings)):
+            if len(self._text(looked_at[:-1])) >= longest:
                 return False
             before *= 2
 

@@ -56,6 +56,18 @@ def test_step_by_step_as_by_reading_all(strings, stop):
     assert ends > 0 or not (strings or stop)
 
 
+def test_a_character_is_found_whose_bytes_come_one_by_one_with_nothing_between():
+    bytes_of = [bytes([each]) for each in "\N{SLIGHTLY SMILING FACE}".encode()]
+    words = [*bytes_of, b""]
+    ending = Ending(
+        frozenset(),
+        ("\N{SLIGHTLY SMILING FACE}", "ab"),
+        lambda tokens: b"".join(words[token] for token in tokens).decode(errors="replace"),
+    )
+    tokens = [0, 4, 0, 4, 1, 4, 2, 3]
+    assert ending.cut([], [*tokens, 4]) == (tokens, True)
+
+
 @pytest.mark.parametrize(
     ("strings", "words"),
     [
