@@ -112,6 +112,7 @@ def measure_engine_profile(
     source = pair if isinstance(pair, CountedByEngine) else TracedPair(pair)
     identity = source.identity(prompts) | {
         "engine": facts.model_dump(),
+        "files": _states(facts),
         "samplings": [each.model_dump() for each in settings.samplings],
         "extent": asdict(extent),
         "seed": settings.seed,
@@ -137,6 +138,14 @@ def measure_engine_profile(
             if line:
                 report_line(line)
     return profile_of(costs, alone).model_copy(update={"surroundings": progress.surroundings})
+
+
+def _states(facts: EngineFacts) -> list[tuple[str, int, int]]:
+    """Sizes and times of change of what the engine loads: a file may be written anew."""
+    places = [Path(place) for place in (facts.target, facts.draft) if place]
+    files = sorted(file for place in places for file in (place, *place.rglob("*")))
+    stats = ((file, file.stat()) for file in files if file.is_file())
+    return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats]
 
 
 def _chain_costs(

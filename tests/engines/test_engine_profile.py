@@ -98,6 +98,28 @@ def test_prompts_that_cannot_be_continued_are_refused(pair: Pair, engine, prompt
         measure_engine_profile(pair, prompts, settings, engine=engine)
 
 
+def test_an_interrupted_profile_goes_on_unless_a_file_was_written_anew(
+    pair: Pair, tmp_path: Path
+) -> None:
+    engine = serving(tmp_path, [0] * 12)
+    settings = Settings(samplings=(GREEDY,), num_tokens=8)
+
+    def said() -> list[str]:
+        lines: list[str] = []
+        with pytest.raises(PlannerError, match=r"engine-target: got"):
+            measure_engine_profile(
+                pair, PROMPTS, settings,
+                engine=engine, output=tmp_path / "profile.json", report_line=lines.append,
+            )  # fmt: skip
+        return lines
+
+    assert said() == []
+    assert "continuing an interrupted run" in said()[0]
+    target = tmp_path / "target.gguf"
+    target.write_text(target.read_text() + "\n")
+    assert said() == []
+
+
 def test_a_repetition_penalty_is_refused(pair: Pair, engine) -> None:
     penal = Sampling(temperature=0.0, repetition_penalty=1.1)
     settings = Settings(samplings=(penal,), num_tokens=8)
