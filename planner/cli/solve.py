@@ -63,6 +63,7 @@ def command(
     from ..optimizer import solve
     from ..show.tables import watched
     from ..show.thresholds import priced_thresholds
+    from ..show.widest_doubt import widest_doubt
     from ..show.words import summary, where_records_end
 
     with watched("plans") as status:
@@ -94,8 +95,8 @@ def command(
     low, high = _range(plan)
     if high > TOO_WIDE * low:
         options.say(
-            f"note: the speedup may be anything from {low:.2f} to {high:.2f}; profile again with "
-            "more prompts and repeats, on a quieter machine, before you rely on this plan"
+            f"note: the speedup may be anything from {low:.2f} to {high:.2f}: "
+            f"{widest_doubt(facts, plan)}"
         )
     elif plan.speculates and low < 1:
         what = "planner check tries it" if facts.engine else "planner decode --follow notices"

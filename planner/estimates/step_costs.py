@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,17 @@ TREES, CHAINS = "trees", "chains"
 """Kinds that grow, where no head is asked; a head's SHA-256 stands for the chains it ends."""
 
 
+class SharedErrors(NamedTuple):
+    """Relative standard errors of steps with a draft, all alike, against those without."""
+
+    sitting: float = 0.0
+    """One sitting differs from the next by so much, however often times are repeated within it."""
+    start: float = 0.0
+    """One start of an engine differs from the next by so much (`Costs.start_error`)."""
+    others: float = 0.0
+    """Programs beside the measurement may have changed so much."""
+
+
 @dataclass(frozen=True)
 class StepCosts:
     """The times that a step is made of, at one batch size and context, under one verifier."""
@@ -71,10 +83,7 @@ class StepCosts:
     """The verifier's own walk, and what its sampling takes more in draft passes than that of the
     verifier they were timed with; the other times do not depend on it."""
     autoregressive: Time
-    shared_error: float = 0.0
-    """Relative, of steps with a draft: by how much one sitting differs from the next, and one start
-    of an engine from another (`Costs.start_error`), and what programs beside the measurement may
-    have changed."""
+    shared: SharedErrors = field(default_factory=SharedErrors)
     lone_draft: Time | None = None
     """The time that a later draft pass takes besides its rows' own share, where several requests
     decode together: a request that still drafts when the others have ended keeps them waiting so
@@ -85,6 +94,11 @@ class StepCosts:
     grown: Mapping[str, StepCosts] = field(default_factory=dict)
     """The times where trees are decided on while they are drafted, by what grows: `TREES`,
     `CHAINS`, or a head's SHA-256."""
+
+    @property
+    def shared_error(self) -> float:
+        """All of `shared` together."""
+        return hypot(*self.shared)
 
     @property
     def max_nodes(self) -> int:
@@ -221,7 +235,7 @@ def step_costs(
         draft=draft,
         overhead=overhead,
         autoregressive=step(step.first),
-        shared_error=hypot(
+        shared=SharedErrors(
             _sitting_error(profile, threads),
             max(first.start_error, second.start_error),
             share_of_others(profile.surroundings, threads),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..documents.profile import Profile
-from ..estimates.step_costs import step_costs
+from ..estimates.step_costs import StepCosts, step_costs
 from ..optimizer.solvers.dyspec import verifying_threshold
 from ..optimizer.solvers.specdecpp import stopping_threshold
 from ..plans.plan import Plan
@@ -33,16 +33,23 @@ def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
     replays = next((each for each in found if each is not None), None)
     if replays is None or plan.predicted is None or plan.made_from is None:
         return None
-    costs = step_costs(
-        profile,
-        verifier=verifier_at(plan.verifier, plan.sampling).name,
-        batch_size=plan.made_from.batch_size,
-        context=plan.made_from.context,
-        sampling=plan.sampling,
-    )
+    costs = costs_of(profile, plan)
     price = plan.predicted.tokens_per_step.value / plan.predicted.step_ms.value
     return PricedThresholds(
         price_per_ms=price,
         dyspec=verifying_threshold(price, costs.growing(), costs.growing().max_nodes),
         specdecpp=stopping_threshold(price, costs, replays.recorded),
+    )
+
+
+def costs_of(profile: Profile, plan: Plan) -> StepCosts:
+    """The times in `profile` that `plan` was made from; those of one request where it does not say
+    for how many it was made."""
+    made_from = plan.made_from
+    return step_costs(
+        profile,
+        verifier=verifier_at(plan.verifier, plan.sampling).name,
+        batch_size=plan.batch_size,
+        context=made_from.context if made_from else None,
+        sampling=plan.sampling,
     )

@@ -11,7 +11,7 @@ import pytest
 from planner import Plan, PlannerError, Tree
 from planner.documents.engine import EngineFacts
 from planner.documents.sampling import Sampling
-from planner.estimates.step_costs import step_costs
+from planner.estimates.step_costs import SharedErrors, step_costs
 from planner.export import ENGINES, WITHOUT_MIN_P, export, sglang, trtllm
 from planner.export.task import Task
 from planner.export.ways import ASSISTED_CHAIN, CONFIDENT_CHAIN, MATCHED_TREE
@@ -112,7 +112,7 @@ def best_in_wide_passes(profile, width) -> tuple[Tree, float, float]:
 
 def test_passes_of_a_width_of_their_own_are_as_unsure_as_others(profile):
     """Where that width is the tree's, a step takes what it takes here, with the same errors."""
-    costs = replace(step_costs(profile, verifier="topk"), shared_error=0.3)
+    costs = replace(step_costs(profile, verifier="topk"), shared=SharedErrors(0.3))
     found = rank_candidates(profile, Question(solver="chain", verifier="topk"))
     chain = next(each for each in found if each.speculates)
     timed = replace(MATCHED_TREE, width=lambda tree: 1).timed(chain, costs)

@@ -14,9 +14,11 @@ from planner.optimizer.choice import rank_candidates
 from planner.optimizer.ranking import LOSS, prospect, settled
 from planner.policies import TreeDrafting
 from planner.show.document_text import render
+from planner.show.widest_doubt import widest_doubt
 
 from . import factory
 from .choosing import made
+from .test_other_costs import ENGINE
 
 
 def with_speedup(drafting, value, low, high):
@@ -75,3 +77,42 @@ def test_a_plan_in_doubt_is_not_to_speculate_and_says_why():
     assert "Not speculating is chosen." in text
     assert "more may be lost than a third of what may be won" in text
     assert "Not speculating is chosen." not in render(known)
+
+
+ALIKE, UNLIKE = [[0.7, 0.1]] * 4, [[0.95, 0.04], [0.5, 0.1], [0.9, 0.05], [0.6, 0.1]]
+THREADS = "several threads differ most from one sitting to the next"
+
+
+@pytest.mark.parametrize(
+    ("vectors", "changes", "num_threads", "others", "said"),
+    [
+        (UNLIKE, {}, 1, 0.0, "texts differ most; profile again with more prompts"),
+        (ALIKE, {"spread": 0.5}, 1, 0.0, "repetitions of the times differ most"),
+        (ALIKE, {}, 1, 0.5, "other programs ran beside the profile"),
+        (ALIKE, {}, 1, 0.0, "one sitting differs most from the next"),
+        (ALIKE, {}, 2, 0.0, THREADS),
+        (ALIKE, {"spread": 0.5}, 2, 0.05, THREADS),
+    ],
+)
+def test_the_largest_part_of_the_doubt_is_named(vectors, changes, num_threads, others, said):
+    profile = factory.profile([factory.positional(vectors)], [factory.costs(**changes)])
+    beside = Surroundings(piece="sweep-0", seconds=1.0, others=others)
+    machine = profile.machine.model_copy(update={"num_threads": num_threads})
+    profile = profile.model_copy(update={"surroundings": [beside], "machine": machine})
+    plan = solve(profile, solver="chain", max_nodes=4)
+    words = widest_doubt(profile, plan)
+    assert words.startswith(said)
+    if said is THREADS:
+        assert "--threads 1" in words
+        assert words.endswith("planner decode --follow notices")
+
+
+def test_of_an_engine_a_trial_is_a_check():
+    costs = factory.costs().model_copy(update={"start_error": 0.2})
+    profile = factory.profile([factory.positional(ALIKE, verifier="topk")], [costs])
+    profile = profile.model_copy(update={"engine": ENGINE})
+    plan = solve(profile, solver="chain", max_nodes=4)
+    assert widest_doubt(profile, plan) == (
+        "one start of the engine differs most from the next; planner check tries it"
+    )
+    assert widest_doubt(profile, plan.model_copy(update={"predicted": None})) == ""
