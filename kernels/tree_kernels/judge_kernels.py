@@ -191,8 +191,8 @@ def _one_by_one(
             )
             if rest > 0:
                 left = rest
-            else:  # R and D are equal up to rounding, where nothing is ever rejected
-                accepted = rank
+            else:  # R and D are equal up to rounding: R stays
+                put_share(shares, rank, tl.zeros([], tl.float64))
         if accepted >= 0:
             chosen = tl.load(family + accepted)
             token = tl.load(tokens + chosen)

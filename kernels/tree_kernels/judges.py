@@ -134,7 +134,7 @@ def tried(residual: Tensor, draft: Tensor, token: int, coin: float) -> Tensor | 
     if coin * (draft[token] * mass) < residual[token] * drafted:
         return None
     left = (residual - draft * (mass / drafted)).clamp(min=0)
-    return left if left.sum() > 0 else None  # nothing: they are equal up to rounding
+    return left if left.sum() > 0 else residual  # nothing: they are equal up to rounding
 
 
 def without(draft: Tensor, gone: list[int]) -> Tensor:

@@ -83,17 +83,14 @@ def fill_owed(target, draft, acceptance):  # type: ignore[no-untyped-def]
     target, draft  float64 [V]  R and D, each summing to 1
     acceptance     a; 1 stays exactly 1
 
-    R is left undefined where the new a is 0.
+    R stays as it is where nothing is owed.
     """
     owed = 0.0
     for y in range(len(target)):
-        target[y] = max(acceptance * target[y] - draft[y], 0.0)
-        owed += target[y]
+        owed += max(acceptance * target[y] - draft[y], 0.0)
     if owed > 0.0:
         for y in range(len(target)):
-            target[y] /= owed
-    elif acceptance == 1.0:
-        for y in range(len(target)):  # equal up to rounding: exactly, nothing would be rejected
-            target[y] = draft[y]
+            target[y] = max(acceptance * target[y] - draft[y], 0.0) / owed
+    elif acceptance == 1.0:  # equal up to rounding
         return 1.0
     return owed / (owed + (1.0 - acceptance))

@@ -128,8 +128,8 @@ def tried(residual: Array, draft: Array, token: int, rng: Source) -> Array | Non
     if rng.accept(target * draft_mass, share * target_mass):
         return None
     left = residual.sub(draft, alpha=target_mass / draft_mass).clamp_(min=0)
-    # Nothing left: they are equal up to rounding, where nothing is ever rejected.
-    return left if float(left.sum()) > 0 else None
+    # Nothing left: they are equal up to rounding, and the target's stays as good as what is left.
+    return left if float(left.sum()) > 0 else residual
 
 
 def without(draft: Array, gone: list[int]) -> Array:

@@ -81,6 +81,14 @@ def test_one_node_law_is_the_target_where_the_rest_of_the_draft_is_below_normal_
         assert node_law(verifier, p, q, k) == pytest.approx(p.numpy(), abs=1e-6)
 
 
+@pytest.mark.parametrize("verifier", VERIFIERS.values(), ids=lambda verifier: verifier.name)
+def test_a_token_without_a_chance_never_comes_where_both_are_equal_up_to_rounding(verifier):
+    """What the target has less than the draft elsewhere is below the type's precision."""
+    p, q = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([1.0, 1e-8, 1e-9])
+    for k in range(1, fitting(verifier, 3) + 1):
+        assert node_law(verifier, p, q, k)[1:].tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("verifier", BROKEN, ids=lambda verifier: type(verifier).__name__)
 def test_the_check_sees_a_biased_rule(verifier):
     worst = max(

@@ -125,6 +125,20 @@ def test_a_draft_whose_rest_is_below_the_normal_numbers(method):
     assert len(ends) > 1
 
 
+@pytest.mark.parametrize("method", [each for each in verified.METHODS if each != "hub"])
+def test_a_token_without_a_chance_never_comes(method):
+    """The target and the draft are equal up to rounding, and the draft's other tokens were drawn:
+    two at once, so not for pairs with its likeliest."""
+    p = torch.tensor([[1.0, 0.0, 0.0]]).expand(3, 3).contiguous()
+    q = torch.tensor([[1.0, 1e-8, 1e-9]]).expand(3, 3).contiguous()
+    starts = torch.tensor([0, 2, 2, 2], dtype=torch.int32)
+    rows, family = torch.zeros(3, dtype=torch.int32), torch.tensor([1, 2], dtype=torch.int32)
+    tree = tree_kernels.VerifiedTree(rows, starts, family, torch.tensor([0, 1, 2]))
+    given = Drafted(p, q, tree, torch.tensor([0.5, 0.5, 0.5]).double())
+    assert kernels(given, method) == plain(given, method)
+    assert plain(given, method)[:2] == ([], [0])
+
+
 ROWS = {
     "on one token": ([0.3, 0.1, 0.4, 0.2], [1.0, 0.0, 0.0, 0.0]),
     "on two": ([0.1, 0.2, 0.5, 0.2], [0.7, 0.3, 0.0, 0.0]),
