@@ -14,13 +14,14 @@ REMEDIES = {
     "repeats": "repetitions of the times differ most; profile again with more repeats",
     "others": "other programs ran beside the profile; profile again while nothing else runs",
 }
+"""Parts of the doubt that another profile takes away: what they are, and what to do."""
 SITTINGS = {
     "start": "one start of the engine differs most from the next",
     "sitting": "one sitting differs most from the next, however often times are repeated",
     "threads": "several threads differ most from one sitting to the next, however often times are "
     "repeated, and on one (--threads 1) less",
 }
-"""Parts of the doubt that only a trial takes away."""
+"""Parts that only a trial takes away."""
 
 
 def widest_doubt(profile: Profile, plan: Plan) -> str:

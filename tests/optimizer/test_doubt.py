@@ -91,7 +91,7 @@ THREADS = "several threads differ most from one sitting to the next"
         (ALIKE, {}, 1, 0.5, "other programs ran beside the profile"),
         (ALIKE, {}, 1, 0.0, "one sitting differs most from the next"),
         (ALIKE, {}, 2, 0.0, THREADS),
-        (ALIKE, {"spread": 0.5}, 2, 0.05, THREADS),
+        (ALIKE, {"spread": 0.2}, 2, 0.05, THREADS),
     ],
 )
 def test_the_largest_part_of_the_doubt_is_named(vectors, changes, num_threads, others, said):
