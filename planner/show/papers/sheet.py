@@ -22,7 +22,7 @@ from .rows_text import Outcome
 from .sequoia_claims import DEMO_ACCEPTANCE
 
 ACROSS = 4
-"""Panels beside one another."""
+"""Panels beside one another, on a sheet of its own."""
 FEW = 4
 """Ticks of a scale, about."""
 SIZE = 7.5
@@ -30,19 +30,21 @@ SIZE = 7.5
 Placed = tuple[Spot, RowNumber]
 
 
-def sheet(found: Sequence[Outcome]) -> Figure:
+def sheet(found: Sequence[Outcome], *, across: int = ACROSS) -> Figure:
     """A panel for each row that has a picture and what it needs; lines and bars are computed here,
     hollow marks are printed in the paper.
+
+    across  panels beside one another: on a page there is room for two
 
     Raises PlannerError where there is none.
     """
     panels = [(row, placed(result)) for row, result in found if _is_drawn(row, result)]
     if not panels:
         raise PlannerError("rows: got none that can be drawn, expected a profile; name one")
-    down = -(-len(panels) // ACROSS)
-    figure = Figure(figsize=(3 * ACROSS, 0.4 + 2.3 * down))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(3 * across, 0.4 + 2.3 * down))
     figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.07)
-    every = figure.subplots(down, ACROSS, squeeze=False).ravel()
+    every = figure.subplots(down, across, squeeze=False).ravel()
     for axes, (row, numbers) in zip(every, panels, strict=False):
         under = numbers[0][0].under if numbers else ""
         axes.set_title(f"{_short(row)}, {row.name}" + (f", {under}" if under else ""))
