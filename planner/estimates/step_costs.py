@@ -64,6 +64,8 @@ class SharedErrors(NamedTuple):
 
     sitting: float = 0.0
     """One sitting differs from the next by so much, however often times are repeated within it."""
+    threads: float = 0.0
+    """The same in its place where several threads of a CPU take the steps."""
     start: float = 0.0
     """One start of an engine differs from the next by so much (`Costs.start_error`)."""
     others: float = 0.0
@@ -236,9 +238,9 @@ def step_costs(
         overhead=overhead,
         autoregressive=step(step.first),
         shared=SharedErrors(
-            _sitting_error(profile, threads),
-            max(first.start_error, second.start_error),
-            share_of_others(profile.surroundings, threads),
+            **_sitting_error(profile, threads),
+            start=max(first.start_error, second.start_error),
+            others=share_of_others(profile.surroundings, threads),
         ),
     )
     below, above = (limits_of(each) for each in (first, second))
@@ -281,12 +283,12 @@ def speedup(tokens_per_step: Estimate, step: Time, autoregressive: Time) -> Esti
     return product(tokens_per_step, inverse(step.estimate), autoregressive.estimate)
 
 
-def _sitting_error(profile: Profile, threads: int) -> float:
-    """The error that all steps with a draft share, as the models were run; of times that were given
-    nobody knows how."""
+def _sitting_error(profile: Profile, threads: int) -> dict[str, float]:
+    """The error between sittings, by its name in `SharedErrors`, as the models were run; of times
+    that were given nobody knows how."""
     profiled = profile.costs_from is None or profile.costs_from.profiled
     on_cpu = profiled and profile.machine.device == "cpu"
-    return THREADS_ERROR if on_cpu and threads > 1 else SITTING_ERROR
+    return {"threads": THREADS_ERROR} if on_cpu and threads > 1 else {"sitting": SITTING_ERROR}
 
 
 def _of_one(profile: Profile, costs: Costs) -> Costs | None:

@@ -43,10 +43,8 @@ def widest_doubt(profile: Profile, plan: Plan) -> str:
     largest = max(parts, key=lambda name: parts[name])
     if largest in REMEDIES:
         return REMEDIES[largest]
-    threads = (profile.engine and profile.engine.threads) or profile.machine.num_threads
-    what = "threads" if largest == "sitting" and threads > 1 else largest
     trial = "planner check tries it" if profile.engine else "planner decode --follow notices"
-    return f"{SITTINGS[what]}; {trial}"
+    return f"{SITTINGS[largest]}; {trial}"
 
 
 def _error(number: Estimate) -> float:

@@ -107,6 +107,14 @@ def test_the_largest_part_of_the_doubt_is_named(vectors, changes, num_threads, o
         assert words.endswith("planner decode --follow notices")
 
 
+def test_threads_are_named_where_they_take_the_steps():
+    profile = factory.profile([factory.positional(ALIKE)], [factory.costs()])
+    machine = profile.machine.model_copy(update={"num_threads": 16, "device": "cuda"})
+    profile = profile.model_copy(update={"machine": machine})
+    plan = solve(profile, solver="chain", max_nodes=4)
+    assert widest_doubt(profile, plan).startswith("one sitting differs most")
+
+
 def test_of_an_engine_a_trial_is_a_check():
     costs = factory.costs().model_copy(update={"start_error": 0.2})
     profile = factory.profile([factory.positional(ALIKE, verifier="topk")], [costs])
