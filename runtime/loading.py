@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from planner.documents.document import PlannerError
+from planner.documents.errors import PlannerError, in_one_line
 from tree_kernels import available
 
 from .attention import CHOICES, MASKED, TREE, head_size, register_tree_attention, why_not_tree
@@ -192,8 +192,8 @@ def _loaded(kind: Any, word: str, name: str | Path, **settings: Any) -> Any:
         )
     try:
         return kind.from_pretrained(name, **settings)
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
-        reason = " ".join(str(error).split())[:200]
+    except Exception as error:  # of any kind: strange files stumble anywhere in transformers
+        reason = in_one_line(error, 200)
         raise PlannerError(
             f"{name}: cannot be loaded as a {word}; expected a saved model's folder or a hub name "
             f"that can be reached from here ({reason})"
