@@ -48,10 +48,11 @@ class HuggingFaceModel:
     name   what documents shall call it; default the configuration's own name
 
     A model with sliding-window layers is served up to the shortest window, where those layers
-    compute full attention.  A family that is not among `TESTED_FAMILIES` is probed with a small
-    tree, and so is any that computes it with `tree_kernels`.  Raises PlannerError for what cannot
-    be served: recurrent or chunked layers, encoder-decoders, attention that takes no mask, weights
-    on several devices.
+    compute full attention, and one whose rotary positions change with the length of the text
+    (longrope) up to the length at which they do.  A family that is not among `TESTED_FAMILIES` is
+    probed with a small tree, and so is any that computes it with `tree_kernels`.  Raises
+    PlannerError for what cannot be served: recurrent or chunked layers, encoder-decoders, attention
+    that takes no mask, weights on several devices.
     """
 
     def __init__(self, model: PreTrainedModel, *, name: str | None = None) -> None:
@@ -179,6 +180,10 @@ def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:
         fault = f"layers of type {', '.join(unserved)}"
     elif getattr(model.config, "is_encoder_decoder", False):
         fault = "an encoder-decoder"
+    elif getattr(config, "use_bidirectional_attention", None) in (True, "all") or not getattr(
+        config, "is_causal", True
+    ):
+        fault = "attention that sees what follows"
     elif not hasattr(config, "num_hidden_layers") or not hasattr(config, "vocab_size"):
         fault = f"a {config.model_type} model without layers or vocabulary in its configuration"
     elif not getattr(model, "_supports_attention_backend", False):
@@ -201,11 +206,25 @@ def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:
 
 
 def _max_positions(config: Any) -> int:
-    positions = int(getattr(config, "max_position_embeddings", None) or 2**31 - 1)
+    """Positions up to which every layer is full attention, with rotations that stay as they are."""
     kinds = getattr(config, "layer_types", None)
     slides = kinds is None or "sliding_attention" in kinds
-    window = getattr(config, "sliding_window", None) if slides else None
-    return min(positions, int(window)) if window else positions
+    limits = (
+        getattr(config, "max_position_embeddings", None),
+        getattr(config, "sliding_window", None) if slides else None,
+        getattr(config, "keep_window_size", None),  # beyond it Doge leaves out rows
+        *_switching_lengths(getattr(config, "rope_parameters", None)),
+    )
+    return min((int(limit) for limit in limits if limit), default=2**31 - 1)
+
+
+def _switching_lengths(rotations: Any) -> Iterator[int | None]:
+    """Lengths of text behind which all of it is rotated anew, though its keys are in the cache."""
+    if not isinstance(rotations, dict):
+        return
+    for each in (rotations, *rotations.values()):  # of the layers, or of each kind of them
+        if isinstance(each, dict) and each.get("rope_type") == "longrope":
+            yield each.get("original_max_position_embeddings")
 
 
 @torch.inference_mode()

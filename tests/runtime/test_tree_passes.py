@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from planner import PlannerError, Tree
 from runtime import HuggingFaceModel, LanguageModel, TableModel, as_language_model
@@ -117,13 +118,32 @@ def test_a_second_causal_pass_continues_the_first(attention):
         assert_equal(logits[row], plain_logits(model, text[: 4 + row]))
 
 
-def test_a_model_is_served_up_to_its_sliding_window():
-    config = small_model("mistral").config
-    assert HuggingFaceModel(small_model("mistral")).max_positions == POSITIONS
-    windowed = type(small_model("mistral"))(
-        type(config)(**{**config.to_dict(), "sliding_window": 9})
-    )
-    assert HuggingFaceModel(windowed).max_positions == 9
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 9,
+    "short_factor": [1.0] * 4, "long_factor": [4.0] * 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "change"),
+    [
+        ("mistral", {"sliding_window": 9}),
+        ("phi3", {"rope_parameters": LONGROPE, "original_max_position_embeddings": 9}),
+        ("phi3", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}),
+        ("doge", {"keep_window_size": 9}),
+    ],
+    ids=["window", "longrope", "default", "kept rows"],
+)
+def test_a_model_is_served_as_far_as_the_rows_of_a_text_stay_what_they_are(family, change):
+    served = HuggingFaceModel(changed_model(family, change))
+    assert served.max_positions == (POSITIONS if family == "phi3" and len(change) == 1 else 9)
+
+
+def changed_model(family: str, change: dict):
+    known = small_model("llama" if family == "doge" else family).config.to_dict()
+    del known["model_type"]
+    config = AutoConfig.for_model(family, **{**known, **change})
+    return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
 
 
 def test_info_describes_the_model_and_fingerprints_its_weights():
@@ -153,7 +173,9 @@ def test_where_an_inflated_model_comes_from_is_kept():
 
 
 @pytest.mark.parametrize(
-    "family", ["mamba", "t5", "gpt2_flash"], ids=["recurrent", "encoder-decoder", "flash"]
+    "family",
+    ["mamba", "t5", "gpt2_flash", "both ways", "not causal"],
+    ids=["recurrent", "encoder-decoder", "flash", "both ways", "not causal"],
 )
 def test_what_cannot_be_served_is_refused_in_one_line(family):
     with pytest.raises(PlannerError) as caught:
@@ -171,6 +193,10 @@ def unserved(family: str):
         T5ForConditionalGeneration,
     )
 
+    if family == "both ways":
+        return changed_model("gemma3_text", {"use_bidirectional_attention": True})
+    if family == "not causal":
+        return changed_model("llama", {"is_causal": False})
     if family == "mamba":
         return MambaForCausalLM(MambaConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1))
     if family == "t5":
