@@ -183,11 +183,12 @@ def _attend(
             "attention sdpa or eager"
         )
     if not isinstance(token_tree, list):
-        return attended(query, key, value, scaling, token_tree).transpose(1, 2), None
+        mixed = attended(query, key, value, scaling, token_tree)
+        return mixed.transpose(1, 2).contiguous(), None
     queries = query.split([num_rows for num_rows, _ in token_tree], dim=2)
     texts = zip(queries, key, value, token_tree, strict=True)
-    mixed = [attended(q, k, v, scaling, tree) for q, k, v, (_, tree) in texts]
-    return torch.cat(mixed, dim=2).transpose(1, 2), None
+    parts = [attended(q, k, v, scaling, tree) for q, k, v, (_, tree) in texts]
+    return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
 
 def attended(

@@ -203,6 +203,14 @@ def test_what_a_layer_asks_beyond_scaled_scores_is_refused(argument):
         attention._attend(torch.nn.Identity(), state, state, state, **arguments)
 
 
+def test_what_comes_back_can_be_viewed_as_transformers_own_can():
+    """Models go on with `view`, with the rows of one text and with those of several."""
+    query, key = torch.ones(1, 4, 3, 8), torch.ones(1, 2, 3, 8)
+    one, _ = attention._attend(None, query, key, key, None)
+    both, _ = attention._attend(None, query, [key], [key], None, token_tree=[(3, None)])
+    assert torch.equal(one.view(1, 3, 32), both.view(1, 3, 32))
+
+
 @pytest.mark.parametrize("family", GROUPED)
 def test_texts_that_transformers_continues_by_itself_are_those_of_sdpa(family):
     """Passes as when acceptance is measured: two prompts at once, in transformers' own cache."""
