@@ -44,8 +44,17 @@ class Blind(HuggingFaceModel):
             cache.update = None
         return cache
 
+    def forward_batch(self, inputs):
+        if self.overlooked == "other texts":
+            inputs = [inputs[0]._replace(tokens=inputs[0].tokens + 1), *inputs[1:]]
+        if self.overlooked == "rows wanted":
+            return [each._replace(logits=each.logits[:1]) for each in super().forward_batch(inputs)]
+        return super().forward_batch(inputs)
 
-@pytest.mark.parametrize("overlooked", ["mask", "positions", "kept rows", "anything"])
+
+@pytest.mark.parametrize(
+    "overlooked", ["mask", "positions", "kept rows", "anything", "other texts", "rows wanted"]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_model_that_overlooks_something_is_refused_in_one_line(overlooked, dtype):
     model = Blind(small_model("llama", seed=8).to(dtype))
