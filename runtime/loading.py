@@ -146,10 +146,20 @@ def as_language_model(
 
 
 def load_tokenizer(name: str | Path) -> Any:
-    """The tokenizer in the folder or hub repository `name`.  Raises PlannerError likewise."""
+    """The tokenizer in the folder or hub repository `name`.
+
+    Raises PlannerError likewise, and where none was saved there: transformers then makes one of
+    the model's family, which knows special tokens only.
+    """
     from transformers import AutoTokenizer
 
-    return _loaded(AutoTokenizer, "tokenizer", name)
+    tokenizer = _loaded(AutoTokenizer, "tokenizer", name)
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise PlannerError(
+            f"{name}: got no tokenizer, expected one saved beside the model; save it there, or "
+            "give prompts as token ids (a .jsonl with ids)"
+        )
+    return tokenizer
 
 
 def checked_device(device: str) -> torch.device:

@@ -43,3 +43,10 @@ def test_a_broken_tokenizer_is_refused_in_one_line(tmp_path):
     with pytest.raises(PlannerError, match="cannot be loaded as a tokenizer") as caught:
         load_tokenizer(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "qwen3"])
+def test_a_model_without_its_tokenizer_gets_none_of_special_tokens_alone(tmp_path, family):
+    small_model(family).save_pretrained(tmp_path)
+    with pytest.raises(PlannerError, match="got no tokenizer, expected one saved beside"):
+        load_tokenizer(tmp_path)
