@@ -104,7 +104,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """
     text = read_text(path, "a JSON document")
     try:
-        content = json.loads(text, object_pairs_hook=unique_keys)
+        content = json.loads(text, object_pairs_hook=unique_keys, parse_int=_number)
     except json.JSONDecodeError as error:
         raise PlannerError(
             f"{path}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
@@ -275,6 +275,13 @@ def _shorten(value: Any, limit: int = 80) -> str:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def _number(digits: str) -> float:
+    """A JSON number without a fraction, as a hook of `json.loads`.  Beyond 64 bits it is a float,
+    which no field of integers takes, since what is computed from it would overflow."""
+    number = int(digits)
+    return number if abs(number) < 1 << 63 else float(digits)
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -268,6 +268,24 @@ class Profile(Document):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _bounds_within_texts(self) -> Self:
+        """Evenly spaced positions of a bound are some of its prompt's, never more."""
+        lengths = {
+            entry.sampling: [prompt.num_positions for prompt in entry.prompts]
+            for entry in self.acceptance
+        }
+        for place, bound in enumerate(self.optimal):
+            chosen = [prompt.num_positions for prompt in bound.prompts]
+            pairs = zip(chosen, lengths.get(bound.sampling, []), strict=False)
+            for index, (few, most) in enumerate(pairs):
+                if few > most:
+                    raise ValueError(
+                        f"optimal.{place}.prompts.{index}.num_positions of at most {most}, as in "
+                        f"acceptance, not {few}"
+                    )
+        return self
+
     def sampling_at(self, temperature: float | None) -> Sampling:
         """The first sampling measured at this temperature; None: the first of all.
 

@@ -77,6 +77,7 @@ class Costs(Part):
     start_error: float = Field(
         default=0.0,
         ge=0,
+        le=100,
         description="relative standard error of steps with a draft: how much one start of an "
         "engine differs from those that were timed; 0 where nobody looked",
     )

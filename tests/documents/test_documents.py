@@ -338,7 +338,25 @@ def test_wrong_values_in_an_optimum_name_their_field(change, words, tmp_path):
 def test_a_count_has_an_end(tmp_path):
     """What follows from a larger number would be no float any more."""
     content = profile_content()
-    content["costs"][0]["verify"]["repeats"] = 10**30
+    content["costs"][0]["verify"]["repeats"] = 10**18
     line = fault(write(tmp_path / "profile.json", content))
     assert "costs.0.verify.repeats: got 10" in line
     assert line.isprintable()
+    content = profile_content()
+    content["target"]["num_parameters"] = 10**400
+    line = fault(write(tmp_path / "profile.json", content))
+    assert "target.num_parameters: got inf, expected a valid integer" in line
+
+
+def test_a_bound_is_of_no_more_positions_than_were_measured(tmp_path):
+    content = profile_content() | {"optimal": [optimal_content()]}
+    content["optimal"][0]["prompts"][1]["num_positions"] = 2
+    line = fault(write(tmp_path / "profile.json", content))
+    assert "optimal.0.prompts.1.num_positions of at most 1, as in acceptance, not 2" in line
+
+
+def test_starts_of_an_engine_do_not_differ_beyond_reason(tmp_path):
+    """Its square would be no float any more."""
+    content = profile_content()
+    content["costs"][0]["start_error"] = 1e300
+    assert "costs.0.start_error: got 1e+300" in fault(write(tmp_path / "profile.json", content))
