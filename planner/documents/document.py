@@ -102,21 +102,25 @@ def read_json(path: str | Path) -> dict[str, Any]:
     stands twice and for nesting deeper than any document's.  NaN is let through here so that the
     model can name the field it stands in; so is the mark that some editors put before UTF-8.
     """
-    text = read_text(path, "a JSON document")
+    return json_object(read_text(path, "a JSON document"), str(path))
+
+
+def json_object(text: str, source: str) -> dict[str, Any]:
+    """The JSON object in `text`.  Raises PlannerError naming `source`, as `read_json` does."""
     try:
         content = json.loads(text, object_pairs_hook=unique_keys, parse_int=_number)
     except json.JSONDecodeError as error:
         raise PlannerError(
-            f"{path}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
-            "the file may be truncated: write it again"
+            f"{source}: not valid JSON at line {error.lineno}, column {error.colno} "
+            f"({error.msg}); the file may be truncated: write it again"
         ) from None
     except RecursionError:
-        raise PlannerError(f"{path}: is nested too deeply; expected a JSON document") from None
+        raise PlannerError(f"{source}: is nested too deeply; expected a JSON document") from None
     except (PlannerError, ValueError) as error:
-        raise PlannerError(f"{path}: {error}") from None
+        raise PlannerError(f"{source}: {error}") from None
     if not isinstance(content, dict):
         found = _shorten(" ".join(text.split()), 60)
-        raise PlannerError(f"{path}: got {found}, expected an object in braces")
+        raise PlannerError(f"{source}: got {found}, expected an object in braces")
     return content
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 from torch import Tensor
 
-from planner.documents.document import PlannerError, write_atomically
+from planner.documents.document import PlannerError, json_object, write_atomically
 from planner.documents.head_card import HeadCard
 from planner.documents.origin import ModelInfo
 from planner.documents.sampling import Sampling
@@ -121,19 +121,16 @@ def _parsed(path: Path, data: bytes) -> tuple[HeadCard, AcceptanceHead]:
             f"{path}: got a safetensors file of something else, expected an acceptance head, made "
             "by planner train-head"
         )
-    try:
-        content = json.loads(metadata[KEY])
-    except json.JSONDecodeError as error:
-        raise PlannerError(
-            f"{path}: its metadata are not valid JSON ({error.msg}); train the head again"
-        ) from None
-    card = HeadCard.parse(content, str(path))
+    card = HeadCard.parse(json_object(metadata[KEY], f"{path}: metadata"), str(path))
     return card, _restored(path, card, weights)
 
 
 def _restored(path: Path, card: HeadCard, weights: dict[str, Tensor]) -> AcceptanceHead:
-    head = AcceptanceHead(card.shape, reject_weight=card.training.reject_weight)
-    expected = {name: tuple(weight.shape) for name, weight in head.state_dict().items()}
+    size = card.shape.hidden_size
+    expected: dict[str, tuple[int, ...]] = {"output.weight": (1, size), "output.bias": (1,)}
+    for block in range(min(card.shape.depth, len(weights))):  # one more than there are is enough
+        name = f"blocks.{block}.linear"
+        expected |= {f"{name}.weight": (size, size), f"{name}.bias": (size,)}
     got = {name: tuple(weight.shape) for name, weight in weights.items()}
     if got != expected:
         odd = sorted(set(got.items()) ^ set(expected.items()))[0][0]
@@ -143,6 +140,7 @@ def _restored(path: Path, card: HeadCard, weights: dict[str, Tensor]) -> Accepta
         )
     if any(weight.dtype != torch.float32 for weight in weights.values()):
         raise PlannerError(f"{path}: got weights of several precisions, expected float32")
+    head = AcceptanceHead(card.shape, reject_weight=card.training.reject_weight)
     head.load_state_dict(weights)
     if weights_sha256(head) != card.weights_sha256:
         raise PlannerError(

@@ -169,6 +169,20 @@ def test_metadata_that_are_not_json_are_refused(made, tmp_path):
     assert "not valid JSON" in refused(path)
 
 
+def test_metadata_that_are_nested_without_end_are_refused(made, tmp_path):
+    text = "[" * 100_000 + "]" * 100_000
+    path = rewritten(made[2], tmp_path / "head", lambda metadata: {"espalier": text})
+    assert "metadata: is nested too deeply" in refused(path)
+
+
+@pytest.mark.parametrize("change", [{"hidden_size": 1 << 50}, {"depth": 10**18}])
+def test_a_shape_that_finds_no_room_is_refused_by_the_weights(change, made, tmp_path):
+    """Before a head of that shape is made."""
+    shape = made[1].shape.model_dump() | change
+    path = rewritten(made[2], tmp_path / "head", changed_card(shape=shape))
+    assert "got shape" in refused(path)
+
+
 def test_nothing_is_left_behind_where_nothing_can_be_written(made, tmp_path):
     head, card, _ = made
     with pytest.raises(PlannerError, match=re.escape("cannot be written")):
