@@ -108,7 +108,7 @@ def command(
         ids = [named.encoded(prompt)]
     target, draft = named.load()
     report = decode_prompts(
-        plan,  # the path: a head is looked for beside it
+        plan if plan.is_file() else decision,  # a head is looked for beside the path, if it is one
         target,
         draft,
         ids,

@@ -92,7 +92,7 @@ def _opened(path: Path) -> Showable:
 
     Raises PlannerError.
     """
-    from ..plans.files import load, load_reports
+    from ..plans.files import load_reports, opened
 
     if path.is_dir():
         return load_reports(path)
@@ -107,4 +107,4 @@ def _opened(path: Path) -> Showable:
     content = read_json(path)
     if "schema_version" in content:
         return SpeculationProfile.parse(content, str(path))
-    return load(path)
+    return opened(content, path)

@@ -72,7 +72,12 @@ class Document(Part):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read and check the document at `path`.  Raises PlannerError."""
-        return cls.parse(read_json(path), str(path))
+        return cls.opened(read_json(path), path)
+
+    @classmethod
+    def opened(cls, content: Any, path: str | Path) -> Self:
+        """The same of what was read at `path`, once: a pipe cannot be read again."""
+        return cls.parse(content, str(path))
 
     def save(self, path: str | Path) -> None:
         """Write it whole, or raise PlannerError and leave what is there: see `write_atomically`."""

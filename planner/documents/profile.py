@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import isqrt
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
@@ -351,9 +351,9 @@ class Profile(Document):
         write_atomically(path, self.model_copy(update={"arrays": arrays}).to_json())
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read and check a profile and the arrays beside it.  Raises PlannerError."""
-        profile = super().load(path)
+    def opened(cls, content: Any, path: str | Path) -> Self:
+        """The profile that `content` is, with the arrays beside `path`.  Raises PlannerError."""
+        profile = super().opened(content, path)
         if profile.arrays is not None:
             profile._content = read_arrays(Path(path).parent / profile.arrays.file, profile.arrays)
         profile._check_arrays(str(path))

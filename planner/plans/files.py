@@ -34,7 +34,12 @@ def load(path: str | Path) -> AnyDocument:
     Raises PlannerError for a missing or truncated file, an unknown format or version, an unknown
     or missing key, a wrong value: one line naming the file and the field.
     """
-    content, known = read_json(path), ", ".join(DOCUMENTS)
+    return opened(read_json(path), path)
+
+
+def opened(content: dict[str, Any], path: str | Path) -> AnyDocument:
+    """The document that `content`, which was read at `path`, is.  Raises PlannerError likewise."""
+    known = ", ".join(DOCUMENTS)
     if "format" not in content:
         raise PlannerError(
             f"{path}: format: missing; expected one of {known} "
@@ -43,7 +48,7 @@ def load(path: str | Path) -> AnyDocument:
     name = content["format"]
     if not isinstance(name, str) or name not in DOCUMENTS:
         raise PlannerError(f"{path}: format: got {name!r}, expected one of {known}")
-    return DOCUMENTS[name].load(path)
+    return DOCUMENTS[name].opened(content, path)
 
 
 def load_reports(folder: Path) -> Reports:

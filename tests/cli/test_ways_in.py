@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import shlex
 import shutil
@@ -157,3 +158,15 @@ def test_engines_are_found_or_said_how(monkeypatch, place):
     monkeypatch.setattr(examination, "which", lambda name: place)
     line = found("llama-server")
     assert line == place or line.endswith("--engine llamacpp --engine-path DIR")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs open files by name")
+@pytest.mark.parametrize("words", [["show"], ["decode", "--prompt", "def ", "--max-new-tokens", 3]])
+def test_a_plan_is_read_once_so_that_it_may_come_through_a_pipe(words):
+    """As `planner show <(ssh server cat plan.json)` hands it over."""
+    reader, writer = os.pipe()
+    os.write(writer, (ROOT / "notebooks/data/as-it-is/plan.json").read_bytes())
+    os.close(writer)
+    result = CliRunner().invoke(main, [*map(str, words), f"/dev/fd/{reader}"])
+    os.close(reader)
+    assert result.exit_code == 0, result.output
