@@ -58,7 +58,8 @@ def load_reports(folder: Path) -> Reports:
     """
     paths = [
         path for path in sorted(folder.rglob("*.json"))
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]  # fmt: skip
     found = {path: Report.load(path) for path in paths if _begins_a_report(path)}
     if not found:

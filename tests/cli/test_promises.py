@@ -25,12 +25,14 @@ REPORTS = {name: Report.load(DATA.parent / name / "report.json") for name in NAM
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two reports, and beside them a plan, JSON of somebody else, and a report that is hidden."""
+    """Two reports, and beside them a plan, JSON of somebody else, a folder that is
+    called like a file, and a report that is hidden."""
     for name in NAMES:
         (tmp_path / name).mkdir()
         for document in ("report", "plan"):
             shutil.copy(DATA.parent / name / f"{document}.json", tmp_path / name)
     (tmp_path / "table.json").write_text("[1, 2]")
+    (tmp_path / "folder.json").mkdir()
     (tmp_path / ".hidden").mkdir()
     shutil.copy(DATA / "report.json", tmp_path / ".hidden")
     return tmp_path
