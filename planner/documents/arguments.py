@@ -78,7 +78,7 @@ def count(value: Any, name: str, least: int, most: int | None = None) -> int:
 def _numbers(values: Any, name: str) -> np.ndarray:
     try:
         array = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise PlannerError(f"{name}: got {values!r:.80}, expected an array of numbers") from None
     if not np.isfinite(array).all():
         raise PlannerError(f"{name}: contains NaN or infinity; expected probabilities")

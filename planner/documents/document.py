@@ -201,7 +201,10 @@ def check_writable(path: str | Path) -> None:
 
 
 def _named(path: str | Path) -> str:
-    """The path for a message of one line."""
+    """The path for a message of one line.  Raises PlannerError for what is none: a number would be
+    taken for a file that is open already."""
+    if not isinstance(path, str | os.PathLike):
+        raise PlannerError(f"path: got a {type(path).__name__}, expected a str or a Path")
     name = str(path)
     return name if name.isprintable() and len(name) <= 200 else _shorten(name)
 

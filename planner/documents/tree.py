@@ -113,7 +113,10 @@ class Tree:
 
 
 def _checked(parents: Sequence[int] | np.ndarray) -> np.ndarray:
-    array = np.asarray(parents)
+    try:
+        array = np.asarray(parents)
+    except ValueError:  # lists of several lengths
+        array = np.empty(0)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise PlannerError(f"parents: got {parents!r:.80}, expected a non-empty list of integers")
     if array[0] != -1:

@@ -46,6 +46,8 @@ def expected_tokens(tree: Tree, acceptance: Any) -> float:
     Assumes that acceptance depends on rank alone (positional assumption, Definition 3.1).
     Raises PlannerError if the tree has more children at a node than there are ranks.
     """
+    if not isinstance(tree, Tree):
+        raise PlannerError(f"tree: got {tree!r:.80}, expected a Tree")
     acceptance = probabilities(acceptance, "acceptance")
     _check_ranks(tree, len(acceptance), "acceptance has")
     return float(_reach(tree.parents, tree.ranks, acceptance).sum())

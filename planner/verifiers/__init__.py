@@ -55,7 +55,7 @@ GREEDY_VERIFIER = MostProbable.name
 
 def verifier_named(name: str) -> Verifier:
     """The verifier of this name.  Raises PlannerError where there is none."""
-    if name not in VERIFIERS:
+    if not isinstance(name, str) or name not in VERIFIERS:
         raise PlannerError(f"verifier: got {name!r}, expected one of {', '.join(VERIFIERS)}")
     return VERIFIERS[name]
 

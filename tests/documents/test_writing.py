@@ -6,8 +6,9 @@ import stat
 
 import pytest
 
-from planner import Plan, PlannerError, save
+from planner import Plan, PlannerError, Tree, load, save
 from planner.documents.document import check_writable, write_atomically
+from planner.optimizer import acceptance_rates, expected_tokens
 
 from .samples import plan_content
 
@@ -70,3 +71,21 @@ def test_a_link_is_followed(tmp_path):
         write_atomically(link, text)
         assert file.read_text() == text
     assert link.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: load(1 << 20), "path: got a int, expected a str or a Path"),
+        (lambda: load(None), "path: got a NoneType"),
+        (lambda: save(Plan.parse(plan_content(), "sample"), 2.5), "path: got a float"),
+        (lambda: Tree([[-1], [0, 0]]), "parents: got"),
+        (lambda: expected_tokens([-1, 0], [0.5]), "tree: got"),
+        (lambda: expected_tokens(Tree([-1, 0]), [10**400]), "acceptance: got"),
+        (lambda: acceptance_rates([0.5, 0.5], [0.5, 0.5], [], 1), "verifier: got"),
+    ],
+)
+def test_what_is_of_another_type_is_said_in_one_line(call, words):
+    """A number as a path would be a file that is open already, and be closed."""
+    with pytest.raises(PlannerError, match=words):
+        call()
