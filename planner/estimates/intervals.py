@@ -6,10 +6,20 @@ import numpy as np
 
 from ..documents.estimate import Estimate
 
+_WIDEST = 100.0
+"""The most of an interval's half-width on the logarithmic scale: what is wider says nothing either,
+and its bounds would leave what a float can hold."""
+
 
 def around(value: float, low: float, high: float) -> Estimate:
     """An estimate whose interval may have missed its own middle."""
     return Estimate(value=value, low=min(low, value), high=max(high, value))
+
+
+def normal(value: float, error: float) -> Estimate:
+    """A positive number whose logarithm is normal, with the standard deviation `error`."""
+    factor = float(np.exp(min(1.96 * error, _WIDEST)))
+    return Estimate(value=value, low=value / factor, high=value * factor)
 
 
 def product(*factors: Estimate) -> Estimate:

@@ -10,13 +10,10 @@ import numpy as np
 from ..documents.document import PlannerError
 from ..documents.estimate import Estimate
 from ..documents.times import Curve
+from .intervals import normal
 
 _ERROR_PER_RANGE = 1.2533141 / (2 * 0.6744898)
 """sqrt(pi / 2), for the median of normal times, over the distance of a normal law's quartiles."""
-
-_WIDEST = 100.0
-"""The most of an interval's half-width on the logarithmic scale: what is wider says nothing either,
-and its bounds would leave what a float can hold."""
 
 
 class Time(NamedTuple):
@@ -28,8 +25,7 @@ class Time(NamedTuple):
     @property
     def estimate(self) -> Estimate:
         """The time with its 95 % interval."""
-        factor = float(np.exp(min(1.96 * self.error_ms / self.ms, _WIDEST)))
-        return Estimate(value=self.ms, low=self.ms / factor, high=self.ms * factor)
+        return normal(self.ms, self.error_ms / self.ms)
 
 
 @dataclass(frozen=True)

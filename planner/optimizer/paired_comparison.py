@@ -20,7 +20,7 @@ import numpy as np
 
 from ..documents.estimate import Estimate
 from ..estimates.bootstrap import foreseen
-from ..estimates.intervals import inverse, product, relative
+from ..estimates.intervals import inverse, normal, product, relative
 from ..plans.alternatives import Comparison
 from ..replay.replays import Played
 from .grading import Candidate
@@ -122,10 +122,8 @@ def _step_ratio(one: _Side, other: _Side) -> Estimate:
         by_curve[curve, share > 0] += share * errors[curve, count]
     if one.candidate.speculates != other.candidate.speculates:
         by_curve["steps with a draft", True] = one.ranking.costs.shared_error
-    error = 1.96 * float(np.sqrt(sum(part**2 for part in by_curve.values())))
-    value = one.candidate.step_ms.value / other.candidate.step_ms.value
-    wide = float(np.exp(error))
-    return Estimate(value=value, low=value / wide, high=value * wide)
+    error = float(np.sqrt(sum(part**2 for part in by_curve.values())))
+    return normal(one.candidate.step_ms.value / other.candidate.step_ms.value, error)
 
 
 def _times(candidate: Candidate, ranking: Ranking) -> list[tuple[tuple[str, int], float, float]]:

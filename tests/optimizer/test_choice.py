@@ -379,3 +379,15 @@ def test_what_cannot_be_had_is_refused_with_what_there_is(wishes, fault):
 
 def test_lone_root_is_always_among_the_candidates():
     assert any(c.tree == Tree([-1]) for c in rank_candidates(made(), Question(solver="chain")))
+
+
+def test_quartiles_far_apart_leave_comparisons_that_a_float_can_hold():
+    """The plan's interval holds, and so do those of its alternatives."""
+    whole = factory.costs()
+    torn = whole.verify.model_copy(update={"high_ms": [1e7] * len(whole.verify.counts)})
+    plan = solve(made(whole.model_copy(update={"verify": torn})))
+    compared = [each.plan_against_it for each in plan.made_from.alternatives[1:]]
+    assert compared
+    for each in compared:
+        assert 0 < each.step_ms.low < each.step_ms.value < each.step_ms.high < np.inf
+        assert 0 < each.speed.low < each.speed.value < each.speed.high < np.inf
