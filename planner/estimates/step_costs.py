@@ -105,7 +105,8 @@ class StepCosts:
     @property
     def max_nodes(self) -> int:
         """The largest tree that can be costed, root included."""
-        return min(self.verify.last, self.overhead.last)
+        last = min(self.verify.last, self.overhead.last)
+        return last if max(self.verify.first, self.overhead.first) <= last else 1
 
     def covers(self, tree: Tree) -> bool:
         """Were its size and the widths of its levels measured?"""

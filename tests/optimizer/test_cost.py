@@ -8,6 +8,7 @@ from planner.documents.estimate import Estimate
 from planner.documents.sampling import Sampling
 from planner.documents.times import Costs
 from planner.estimates.step_costs import CHAINS, SITTING_ERROR, THREADS_ERROR, speedup, step_costs
+from planner.optimizer import solve
 from planner.policies import ConfidentDrafting, TreeDrafting
 
 from . import factory
@@ -324,6 +325,13 @@ def test_what_was_not_measured_is_refused(call, fault):
     made = profile(bumpy(context=100), bumpy(context=300), bumpy(context=100, batch_size=8))
     with pytest.raises(PlannerError, match=fault):
         call(made)
+
+
+def test_where_verification_and_overhead_share_no_size_no_tree_has_a_time():
+    costs = factory.costs(counts=(1, 2))
+    apart = costs.model_copy(update={"verify": factory.curve([4, 8], lambda n: 10.0)})
+    assert step_costs(profile(apart)).max_nodes == 1
+    assert not solve(profile(apart)).speculates
 
 
 def test_quartiles_far_apart_give_an_interval_that_a_float_can_hold():

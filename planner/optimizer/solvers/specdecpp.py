@@ -71,6 +71,6 @@ def stopping_threshold(price_per_ms: float, costs: StepCosts, recorded: Recorded
     """
     chains = costs.growing(CHAINS)
     accepted = fitted_tables(recorded, 1).ahead[1, 0]
-    ms = chains.draft_ms(1) + costs.growing().node_ms(min(chains.max_nodes, 20))
+    ms = chains.draft_ms(chains.draft.first) + costs.growing().node_ms(min(chains.max_nodes, 20))
     needed = price_per_ms * ms / max(accepted, 1e-3)
     return round(min(max(1 - needed, 0.01), 0.99), 4)

@@ -1,0 +1,29 @@
+"""The choice of a plan where trees grow: odd times, which a profile or given costs may hold."""
+
+from planner.optimizer.choice import Question, rank_candidates
+
+from . import factory
+from .choosing import made, random_traces
+from .recorded_trees import in_profile, made_up
+
+TEXTS = (70, 50, 60, 64)
+
+
+def growing(costs):
+    """Traces and recorded trees of a draft that is right about itself."""
+    replays = made_up(0, lengths=TEXTS, num_expanded=14)
+    return in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
+
+
+def test_trees_that_grow_below_what_was_timed_do_not_stop_other_plans():
+    """Costs may begin anywhere: here with three nodes, or with two of a level."""
+    widths = factory.curve(range(1, 17), lambda width: 0.5)
+    costs = factory.costs(verify=lambda n: 10 + n / 2, draft=lambda width: 0.5, counts=range(3, 17))
+    candidates = rank_candidates(growing(costs.model_copy(update={"draft": widths})), Question())
+    assert {c.solver for c in candidates if c.speculates} >= {"sequoia", "dyspec"}
+    for c in candidates:
+        if c.grows:
+            assert sum(c.predicted.steps.nodes[2:3]) == 0  # nobody knows what those take
+    wide = factory.curve(range(2, 17), lambda width: 0.5)
+    candidates = rank_candidates(growing(costs.model_copy(update={"draft": wide})))
+    assert {c.drafting.most_nodes > 2 for c in candidates if c.speculates} == {True}
