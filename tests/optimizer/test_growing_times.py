@@ -1,5 +1,8 @@
 """The choice of a plan where trees grow: odd times, which a profile or given costs may hold."""
 
+import pytest
+
+from planner.optimizer import solve
 from planner.optimizer.choice import Question, rank_candidates
 
 from . import factory
@@ -13,6 +16,29 @@ def growing(costs):
     """Traces and recorded trees of a draft that is right about itself."""
     replays = made_up(0, lengths=TEXTS, num_expanded=14)
     return in_profile(made(costs, entries=[random_traces(0, "rrsw")]), replays)
+
+
+@pytest.mark.parametrize("solver", ["price", "specdecpp", "sequoia"])
+@pytest.mark.parametrize("factor", [1e-6, 1e4])
+def test_the_unit_of_time_does_not_matter(solver, factor):
+    """Times of nanoseconds are kept as well as those of seconds."""
+    here, there = (
+        solve(
+            growing(
+                factory.costs(
+                    verify=lambda n, ms=ms: ms * (10 + n / 2),
+                    draft=lambda width, ms=ms: ms * (0.5 + width / 32),
+                    overhead=lambda n, ms=ms: ms / 10,
+                    step=ms * 10,
+                    counts=range(1, 17),
+                )
+            ),
+            solver=solver,
+        )
+        for ms in (1.0, factor)
+    )
+    assert there.drafting.most_nodes == here.drafting.most_nodes > 1
+    assert there.predicted.speedup.value == pytest.approx(here.predicted.speedup.value)
 
 
 def test_trees_that_grow_below_what_was_timed_do_not_stop_other_plans():

@@ -80,10 +80,10 @@ class PriceSolver(Solver):
             node_price=round(min(node_price, 0.9), 4),
             lookahead=1.0,
             draft_root_ms=costs.draft_root.ms,
-            draft_ms=_rounded(
-                [costs.draft_ms(max(w, costs.draft.first)) for w in range(1, widest + 1)]
-            ),
-            verify_ms=_rounded(costs.sizes_ms(num_nodes)),
+            draft_ms=[
+                _short(costs.draft_ms(max(w, costs.draft.first))) for w in range(1, widest + 1)
+            ],
+            verify_ms=[_short(ms) for ms in costs.sizes_ms(num_nodes)],
             knots=list(KNOTS),
             before=[_rounded(row) for row in tables.before],
             after=[_rounded(row) for row in tables.after],
@@ -106,5 +106,10 @@ def within(base: PriceDrafting, num_nodes: int, max_children: int) -> PriceDraft
     return base.model_copy(update=sizes)
 
 
-def _rounded(numbers: np.ndarray | list[float]) -> list[float]:
-    return [round(float(number), 4) for number in numbers]
+def _rounded(chances: np.ndarray) -> list[float]:
+    return [round(float(chance), 4) for chance in chances]
+
+
+def _short(ms: float) -> float:
+    """A time to six digits, however short it is."""
+    return float(f"{ms:.6g}")
