@@ -43,3 +43,9 @@ def inverse(number: Estimate) -> Estimate:
 def relative(number: Estimate) -> Estimate:
     """Its interval around 1."""
     return Estimate(value=1.0, low=number.low / number.value, high=number.high / number.value)
+
+
+def at_least(least: float, number: Estimate) -> Estimate:
+    """The number, which cannot be less."""
+    value, low, high = (max(each, least) for each in (number.value, number.low, number.high))
+    return Estimate(value=value, low=low, high=high)

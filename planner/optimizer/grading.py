@@ -11,7 +11,7 @@ or worse than the texts at large moves both factors of the quotient alike, and d
 
 Settings that were searched suit the texts that they were searched on.  What their like, searched on
 other texts, reaches is their speed (`choice`); their step is their own, as it depends on the draft
-alone; and their tokens are what that speed at that step amounts to.
+alone; and their tokens are what that speed at that step amounts to, one at least.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..documents.estimate import Estimate
 from ..documents.tree import Tree
 from ..estimates.bootstrap import foreseen
 from ..estimates.evidence import Evidence, Prediction
-from ..estimates.intervals import product, relative
+from ..estimates.intervals import at_least, product, relative
 from ..estimates.step_costs import StepCosts, speedup
 from ..plans.plan import Predicted, PredictedSteps
 from ..policies import Drafting, TreeDrafting
@@ -146,6 +146,7 @@ def grade_grown(
     if base is not None:
         gain, speed = gain / base.samples(), speed / base.tokens_per_step
     step, alone = own.step, costs.autoregressive.estimate
+    speed = max(speed, 1 / (known.value * step.ms))  # a step emits a token
     most, num_texts = float(drafting.most_nodes), replays.num_texts
 
     def sampled(number: float, samples: np.ndarray) -> Estimate:
@@ -155,7 +156,7 @@ def grade_grown(
         solver="",
         verifier="",
         drafting=drafting,
-        tokens_per_step=product(known, sampled(speed * step.ms, gain * ms)),
+        tokens_per_step=at_least(1.0, product(known, sampled(speed * step.ms, gain * ms))),
         step_ms=product(sampled(step.ms, ms), relative(step.estimate)),
         autoregressive_ms=alone,
         speedup=product(known, sampled(speed, gain), relative(step.estimate), alone),

@@ -2,8 +2,12 @@
 
 import pytest
 
+from planner.estimates.step_costs import step_costs
 from planner.optimizer import solve
 from planner.optimizer.choice import Question, rank_candidates
+from planner.optimizer.grading import grade_grown
+from planner.policies import StoppingDrafting
+from planner.replay.replays import Played
 
 from . import factory
 from .choosing import made, random_traces
@@ -53,3 +57,17 @@ def test_trees_that_grow_below_what_was_timed_do_not_stop_other_plans():
     wide = factory.curve(range(2, 17), lambda width: 0.5)
     candidates = rank_candidates(growing(costs.model_copy(update={"draft": wide})))
     assert {c.drafting.most_nodes > 2 for c in candidates if c.speculates} == {True}
+
+
+def test_a_step_emits_a_token_however_slow_other_settings_were():
+    """Speed is that of settings from other texts, whose steps may be much longer."""
+    replays = made_up(0, lengths=(30, 30), skill=0.0)
+    costs = step_costs(made(factory.costs(draft=lambda width: 50.0)))
+    short, long = (
+        StoppingDrafting(score="probability", threshold=0.99, max_depth=most) for most in (1, 8)
+    )
+    played = Played.of(long, replays, costs)
+    graded = grade_grown(short, played, replays, control=None)
+    assert played.tokens_per_ms * graded.step_ms.value < 0.5
+    assert graded.tokens_per_step.model_dump() == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert graded.speedup.value == pytest.approx(10 / graded.step_ms.value)
