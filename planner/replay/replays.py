@@ -167,12 +167,11 @@ class Played:
     def is_timed(self) -> bool:
         """Were all sizes and widths measured?"""
         tally, costs = self.tally, self.costs
-        sizes, widths = tally.sizes.any(axis=0), tally.widths.any(axis=0)
         untimed = (
-            sizes[: costs.verify.first],
-            sizes[costs.max_nodes + 1 :],
-            widths[: costs.draft.first],
-            widths[costs.draft.last + 1 :],
+            tally.sizes[:, : costs.verify.first],
+            tally.sizes[:, costs.max_nodes + 1 :],
+            tally.widths[:, : costs.draft.first],
+            tally.widths[:, costs.draft.last + 1 :],
         )
         return not any(each.any() for each in untimed)
 
