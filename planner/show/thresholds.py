@@ -27,13 +27,15 @@ class PricedThresholds:
 
 def priced_thresholds(profile: Profile, plan: Plan) -> PricedThresholds | None:
     """The thresholds under the conditions that `plan` was made for; None without recorded trees to
-    learn a from, or without a prediction."""
+    learn a from, without the time of any tree, or without a prediction."""
     recorded = [each.verifier for each in profile.replays if each.sampling == plan.sampling]
     found = (replays_of(profile, plan.sampling, name) for name in (plan.verifier, *recorded))
     replays = next((each for each in found if each is not None), None)
     if replays is None or plan.predicted is None or plan.made_from is None:
         return None
     costs = costs_of(profile, plan)
+    if costs.max_nodes < 2:
+        return None
     price = plan.predicted.tokens_per_step.value / plan.predicted.step_ms.value
     return PricedThresholds(
         price_per_ms=price,

@@ -8,6 +8,7 @@ from planner.optimizer.choice import Question, rank_candidates
 from planner.optimizer.grading import grade_grown
 from planner.policies import StoppingDrafting
 from planner.replay.replays import Played
+from planner.show.thresholds import priced_thresholds
 
 from . import factory
 from .choosing import made, random_traces
@@ -71,3 +72,13 @@ def test_a_step_emits_a_token_however_slow_other_settings_were():
     assert played.tokens_per_ms * graded.step_ms.value < 0.5
     assert graded.tokens_per_step.model_dump() == {"value": 1.0, "low": 1.0, "high": 1.0}
     assert graded.speedup.value == pytest.approx(10 / graded.step_ms.value)
+
+
+@pytest.mark.parametrize("sizes", [[1], [4, 8]])
+def test_where_no_tree_has_a_time_no_threshold_pays(sizes):
+    """One node alone was timed, or no size both to verify and to walk."""
+    costs = factory.costs(counts=(1, 2))
+    profile = growing(costs.model_copy(update={"verify": factory.curve(sizes, lambda n: 10.0)}))
+    plan = solve(profile)
+    assert not plan.speculates
+    assert priced_thresholds(profile, plan) is None
