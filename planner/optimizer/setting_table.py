@@ -13,7 +13,7 @@ from .grading import Candidate
 
 DRAFTS, NODES, CHANCES = (0.5, 1.0, 2.0, 4.0), (0.25, 1.0, 2.0, 4.0), (0.3, 0.6, 1.0, 1.15)
 """Factors on the time that drafting takes, on what a step takes beyond that and a step without
-speculation, and on the chance of acceptance: all combinations are looked at."""
+speculation, if anything, and on the chance of acceptance: all combinations are looked at."""
 CLOSE, MOST = 0.03, 6
 """The share by which the best of a table may be slower than the best of all, wherever that is; and
 the most settings of a table."""
@@ -63,7 +63,7 @@ def _setting(candidate: Candidate) -> PlanSetting:
 def _rates(setting: PlanSetting, drafting_ms: float, alone_ms: float) -> np.ndarray:
     """float64 [combinations]: tokens per millisecond, wherever the table has to hold."""
     rest = setting.step_ms - drafting_ms - alone_ms
-    slow, dear = drafting_ms * np.array(DRAFTS), rest * np.array(NODES)
+    slow, dear = drafting_ms * np.array(DRAFTS), max(rest, 0.0) * np.array(NODES) + min(rest, 0.0)
     tokens = np.array([setting.tokens_at(chance) for chance in CHANCES])
     return (tokens / (alone_ms + slow[:, None, None] + dear[:, None])).ravel()
 

@@ -53,3 +53,12 @@ def test_whatever_is_nearly_as_good_is_left_out(profile) -> None:
     assert len(setting_table([candidates[0], dull, *candidates[1:]], costs)) == len(whole)
     assert 0 < CLOSE < 0.1
     assert np.isfinite([each.step_ms for each in whole]).all()
+
+
+def test_nothing_in_it_is_slower_and_emits_less_than_the_plan() -> None:
+    """Also where a step with a draft was timed quicker than one without."""
+    for target_ms in (5.0, 7.5, 10.0):
+        quick = made(factory.costs(verify=lambda n, ms=target_ms: ms + n / 20, draft=lambda w: 0.5))
+        first, *others, _ = solve(quick).settings
+        for each in others:
+            assert each.step_ms < first.step_ms or each.tokens_per_step > first.tokens_per_step
