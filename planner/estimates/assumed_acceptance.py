@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from ..documents.arguments import count
+from ..documents.counted import counted
 from ..documents.document import PlannerError
 from ..documents.given_costs import GivenCosts
 from ..documents.model_shape import ModelShape
@@ -63,8 +64,8 @@ class PowerLaw:
 
     def __str__(self) -> str:
         return (
-            f"assumed, not measured: {self.num_ranks} ranks, all of k children rejected with "
-            f"chance {1 - self.first:.4g} / k^{self.exponent:g}"
+            f"assumed, not measured: {counted(self.num_ranks, 'rank')}, all of k children "
+            f"rejected with chance {1 - self.first:.4g} / k^{self.exponent:g}"
         )
 
 

@@ -127,6 +127,8 @@ def test_all_of_k_children_are_rejected_by_the_power(first, exponent):
     left = 1 - np.cumsum(law.acceptance)
     assert left == pytest.approx([(1 - first) / k**exponent for k in range(1, 10)])
     assert law.acceptance[0] == pytest.approx(first)
+    assert "9 ranks, " in str(law)
+    assert "1 rank, " in str(PowerLaw(first, exponent, num_ranks=1))
 
 
 @pytest.mark.parametrize("rejected", [[0.4, 0.28, 0.1], [0.9, 0.3, 0.3, 0.2], [0.5, 0.2]])
