@@ -9,8 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..documents.document import PlannerError
-from .namespace import TINY, Array, at, converted, fill_at, namespace, places, replaced_at, uniforms
+from .namespace import (
+    TINY,
+    Array,
+    at,
+    converted,
+    fill_at,
+    namespace,
+    on_host,
+    places,
+    replaced_at,
+    uniforms,
+)
 from .verifier import Random, Source, Verifier, source_of
 
 SWEEPS = 8
@@ -63,7 +76,24 @@ class Rejection(Verifier):
         children behind the accepted one are drawn from what is left of the draft, as always.  R
         sums to the acceptance, which is 1 where nodes are judged by themselves; what lacks to 1
         grows as `left_over` says.
+
+        Compiled on the host, where the source gives its numbers away.
         """
+        xp = namespace(tokens)
+        numbers = getattr(source, "uniforms", None) if on_host(p) else None
+        if numbers is not None:
+            from .entered_draws import entered_draws
+
+            coins = numbers((num_children, 2, len(tokens)), p.device)
+            arrays = map(np.ascontiguousarray, (entered, p, q, tokens, coins))
+            children, ranks, entering = entered_draws(*arrays, distinct=self.distinct)
+            return xp.asarray(children), xp.asarray(ranks), xp.asarray(entering)
+        return self.entered_plainly(entered, p, q, tokens, num_children, source)
+
+    def entered_plainly(
+        self, entered: Array, p: Array, q: Array, tokens: Array, num_children: int, source: Source
+    ) -> tuple[Array, Array, Array]:
+        """`draw_entered`, all nodes' children of a rank together."""
         xp = namespace(tokens)
         residual, draft = rows_to_one(p.double()) * entered[:, None], rows_to_one(q.double())
         missing, untried = 1 - entered[:, None], xp.ones_like(draft)
