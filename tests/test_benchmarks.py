@@ -1,5 +1,6 @@
 """The tables of the results' pages are what the benchmarks wrote, and nothing else."""
 
+import functools
 import json
 import types
 from dataclasses import asdict
@@ -26,6 +27,7 @@ from benchmarks import (
     products,
     regret,
     side_by_side,
+    sittings,
     truth,
     whole_paths,
 )  # fmt: skip
@@ -224,3 +226,49 @@ def test_what_was_measured_halfway_is_read_again_and_not_measured_again(tmp_path
     (again,) = kept(path, list[kind], lambda: pytest.fail("measured again"))
     content = TypeAdapter(kind)
     assert content.dump_json(again) == content.dump_json(entrant)
+
+
+def test_what_differs_between_sittings_is_found_in_what_was_drawn_with_it():
+    """Promises that allow for .06 of other luck and .15 between sittings, where .1 is right."""
+    rng = np.random.default_rng(0)
+    errors = np.hypot(0.06, 0.15)
+    rows = [
+        {
+            "load": "nothing",
+            "promised_speedup": [2.0, *(2 * np.exp(np.array([-1.96, 1.96]) * errors))],
+            "speedup": [2 * np.exp(rng.normal(0, np.hypot(0.06, 0.1)))],
+        }
+        for _ in range(20000)
+    ] + [{"load": "memory busy"}]
+    best, low, high = sittings.Deviations.of(rows, 0.15).likeliest()
+    assert low < 0.1 < high < low + 0.005
+    assert low < best < high
+
+
+def test_the_page_says_what_differs_between_sittings():
+    def likeliest(*files):
+        every = [
+            sittings.Deviations.of(
+                json.loads((ROOT / f"benchmarks/results/{name}.json").read_text()), allowed
+            )
+            for name, allowed in files
+        ]
+        together = functools.reduce(sittings.Deviations.with_those, every)
+        return [f"{each:.3f}".lstrip("0") for each in together.likeliest()]
+
+    page = (PAGES / "predictions.md").read_text()
+    one = ("coverage", 0.03), ("before/coverage-7", 0.03)
+    two = [
+        (f"checks/coverage-two-threads{name}", allowed)
+        for name, allowed in (("", 0.03), ("-2", 0.15), ("-epyc", 0.15))
+    ]
+    best, low, high = likeliest(one[0])
+    assert f"error of {best} from one\nsitting to the next" in page
+    assert f"({low} to {high} with 95 % confidence), where promises allowed for .03" in page
+    assert (
+        f"there {likeliest(one[1])[0]} is likeliest. With both, it is {likeliest(*one)[0]}," in page
+    )
+    first, second, third = (likeliest(each)[0] for each in two)
+    assert f"{first} in the first run, {second} in the second and {third} in the third" in page
+    best, low, high = likeliest(*two)
+    assert f"and of {best} ({low} to {high} with 95 % confidence) in all" in page

@@ -48,8 +48,8 @@ SITTING_ERROR, THREADS_ERROR = 0.04, 0.1
 next: caches, clocks and who shares the memory differ, which no repetition within one sitting shows.
 The second is of several threads of a CPU: most likely since a step without a draft waits for memory
 there, which others use too, while one with a draft computes.  Of plans that were decoded up to two
-hours after they had been profiled, speedups are likeliest at .043 (48, one thread of two machines:
-.021 on one, .063 on the other, whose last cache is shared) and at .092 (51, two threads of two
+hours after they had been profiled, speedups are likeliest at .044 (48, one thread of two machines:
+.021 on one, .064 on the other, whose last cache is shared) and at .101 (51, two threads of two
 virtual machines): docs/results/predictions.md, "How often the intervals hold"."""
 
 GROWING_DRAFT = "level width (draft of growing trees)"
