@@ -187,6 +187,8 @@ def test_few_steps_settle_large_trees_and_none_is_settled_to_warm_up(monkeypatch
     sweeps.warm_up()
     assert {num_cold for _, num_cold in asked} == {1}
     asked.clear()
+    sweeps.warm_up()
+    assert not asked  # trees have been run; plain steps go on for a while
     sweeps.sweep()
     settled = {
         each.args[0].num_nodes: (num_cold, min(one.args[0].num_nodes for one in policies))
