@@ -93,6 +93,10 @@ def solve(
     Not speculating (a lone root) is always among the candidates, and wins ties.
     Raises PlannerError, listing what there is, where the profile lacks what is asked for.
     """
+    if not isinstance(profile, Profile):
+        raise PlannerError(
+            f"profile: got a {type(profile).__name__}, expected a Profile; Profile.load reads one"
+        )
     sampling = profile.sampling_at(temperature)
     question = Question(solver, verifier, sampling, max_nodes, max_depth, batch_size, context)
     return answer(profile, question, doing=doing)

@@ -375,6 +375,8 @@ def test_solvers_are_asked_again_with_what_holds_inside_the_best_tree(monkeypatc
 def test_what_cannot_be_had_is_refused_with_what_there_is(wishes, fault):
     with pytest.raises(PlannerError, match=fault):
         solve(made(), **wishes)
+    with pytest.raises(PlannerError, match=r"profile: got a str, .* Profile\.load reads one"):
+        solve("profile.json")
 
 
 def test_lone_root_is_always_among_the_candidates():
