@@ -25,7 +25,11 @@ the untried tokens once q is used up; the most probable ones; or SpecHub's pairs
 
 
 class Source(Protocol):
-    """A source of random decisions; `runtime.randomness` has the real one."""
+    """A source of random decisions; `runtime.randomness` has the real one.
+
+    One that also has `uniforms(shape, device)`, numbers in [0, 1) that it gives out once each, lets
+    compiled code decide by them.
+    """
 
     def categorical(self, probs: Array) -> Array:
         """One token a row, int64 [...]; probs float [..., V] >= 0, of any sum but 0."""
