@@ -77,13 +77,16 @@ class Rejection(Verifier):
         sums to the acceptance, which is 1 where nodes are judged by themselves; what lacks to 1
         grows as `left_over` says.
 
-        Compiled on the host, where the source gives its numbers away.
+        Compiled on the host, where the source gives its numbers away.  Raises PlannerError for NaN
+        there.
         """
         xp = namespace(tokens)
         numbers = getattr(source, "uniforms", None) if on_host(p) else None
         if numbers is not None:
             from .entered_draws import entered_draws
 
+            if not bool(xp.isfinite(p.sum() + q.sum())):
+                raise PlannerError(NO_NUMBERS)
             coins = numbers((num_children, 2, len(tokens)), p.device)
             arrays = map(np.ascontiguousarray, (entered, p, q, tokens, coins))
             children, ranks, entering = entered_draws(*arrays, distinct=self.distinct)

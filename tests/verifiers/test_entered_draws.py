@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from planner import PlannerError
 from planner.verifiers import VERIFIERS
 from runtime.randomness import seeded_source
 from tests.verifiers.distributions import FAMILIES, family
@@ -39,3 +40,12 @@ def test_the_same_numbers_give_the_same_children(name, kind, dtype):
         for fast, slow in zip(found, plain, strict=True):
             assert fast.dtype == slow.dtype
             torch.testing.assert_close(fast, slow, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_what_is_no_number_is_refused_in_one_line(which):
+    p, q, tokens, entered = laws("flat", 5, torch.float32)
+    asked = [entered, p, q, tokens]
+    asked[which][3, 2] = torch.nan
+    with pytest.raises(PlannerError, match="got NaN or infinity from a model"):
+        VERIFIERS["rrsw"].draw_entered(*asked, 2, seeded_source(0, CPU))
