@@ -130,7 +130,7 @@ LONGROPE = {
         ("mistral", {"sliding_window": 9}),
         ("phi3", {"rope_parameters": LONGROPE, "original_max_position_embeddings": 9}),
         ("phi3", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}),
-        ("doge", {"keep_window_size": 9}),
+        ("llama", {"keep_window_size": 9}),
     ],
     ids=["window", "longrope", "default", "kept rows"],
 )
@@ -140,7 +140,7 @@ def test_a_model_is_served_as_far_as_the_rows_of_a_text_stay_what_they_are(famil
 
 
 def changed_model(family: str, change: dict):
-    known = small_model("llama" if family == "doge" else family).config.to_dict()
+    known = small_model(family).config.to_dict()
     del known["model_type"]
     config = AutoConfig.for_model(family, **{**known, **change})
     return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
