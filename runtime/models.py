@@ -184,7 +184,7 @@ def _check_served(model: PreTrainedModel, config: Any, name: str) -> None:
         config, "is_causal", True
     ):
         fault = "attention that sees what follows"
-    elif not hasattr(config, "num_hidden_layers") or not hasattr(config, "vocab_size"):
+    elif not getattr(config, "num_hidden_layers", 0) or not hasattr(config, "vocab_size"):
         fault = f"a {config.model_type} model without layers or vocabulary in its configuration"
     elif not getattr(model, "_supports_attention_backend", False):
         fault = f"a {config.model_type} model, whose attention does not follow the common interface"

@@ -37,6 +37,15 @@ def test_a_broken_folder_is_refused_in_one_line(tmp_path, broken):
     assert "\n" not in str(caught.value)
 
 
+def test_a_model_without_layers_is_refused_in_one_line(tmp_path):
+    small_model("llama").save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"num_hidden_layers": 0}))
+    with pytest.raises(PlannerError, match="got a llama model without layers") as caught:
+        load_model(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_broken_tokenizer_is_refused_in_one_line(tmp_path):
     small_model("llama").save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("[]")
