@@ -291,6 +291,8 @@ def _nothing_to_play(profile: Profile, sampling: Sampling, question: Question) -
 
 def _solvers(name: str, engine: EngineFacts | None) -> dict[str, Solver]:
     """The solvers of a group, or the one of that name; an engine's only those that it can obey."""
+    if not isinstance(name, str):
+        raise PlannerError(f"solver: got {name!r:.60}, expected auto or the name of one")
     if engine is not None:
         able = {each: SOLVERS[each] for each in engine.solvers if each in SOLVERS}
         found = {
@@ -327,7 +329,7 @@ def entries(profile: Profile, sampling: Sampling, verifier: str) -> list[Accepta
         return [known[GREEDY_VERIFIER]]  # which all verifiers are there
     if verifier == "auto" and known:
         return [known[name] for name in sorted(known)]
-    if verifier in known:
+    if isinstance(verifier, str) and verifier in known:
         return [known[verifier]]
     raise PlannerError(
         f"verifier: got {verifier!r}, but at {sampling} the profile measured only "

@@ -360,6 +360,8 @@ def test_solvers_are_asked_again_with_what_holds_inside_the_best_tree(monkeypatc
             {"solver": "magic"},
             "solver: got 'magic', expected auto or one of fixed, grown, chain, kary, independent, ",
         ),
+        ({"solver": ["chain"]}, r"solver: got \['chain'\], expected auto or the name of one"),
+        ({"verifier": ["rrsw"]}, r"verifier: got \['rrsw'\], but at T=0.6 .* only rrsw"),
         ({"verifier": "magic"}, "verifier: got 'magic', but at T=0.6 .* only rrsw"),
         ({"verifier": "topk"}, "verifier: got 'topk', but at T=0.6 .* only rrsw"),
         ({"temperature": 0.3}, "temperature: got 0.3, but .* only 0.6"),
