@@ -17,6 +17,8 @@ from ..estimates.law import AcceptanceLaw
 from .best_first import BestFirst
 from .programme import Programme
 
+MOST_NODES = 2**16
+"""More nodes, or levels, than are ever worth verifying."""
 _FIRST_DEPTH = 32
 
 
@@ -30,8 +32,8 @@ def frontier(acceptance: Any, max_nodes: int, max_depth: int) -> np.ndarray:
     n more than k children a node can fill in d levels).  Exact for any vector, monotone or not.
     """
     law = AcceptanceLaw.by_rank(acceptance)
-    max_nodes = count(max_nodes, "max_nodes", 1)
-    max_depth = count(max_depth, "max_depth", 0)
+    max_nodes = count(max_nodes, "max_nodes", 1, MOST_NODES)
+    max_depth = count(max_depth, "max_depth", 0, MOST_NODES)
     useful_depth = min(max_depth, max_nodes - 1)
     table = search(law, max_nodes, useful_depth).expected_tokens
     return np.pad(table, ((0, 0), (0, max_depth - useful_depth)), mode="edge")
@@ -47,7 +49,7 @@ def best_tree(acceptance: Any, num_nodes: int, depth: int | None = None) -> Tree
     is no such tree.
     """
     law = AcceptanceLaw.by_rank(acceptance)
-    num_nodes = count(num_nodes, "num_nodes", 1)
+    num_nodes = count(num_nodes, "num_nodes", 1, MOST_NODES)
     most = num_nodes - 1 if depth is None else min(count(depth, "depth", 0), num_nodes - 1)
     tree = deep_search(law, num_nodes, most)
     if tree is None:

@@ -210,11 +210,18 @@ def test_wrong_acceptance_is_named(acceptance, fault):
         ((2, -1), "max_depth: got -1"),
         ((2.5, 1), "max_nodes: got 2.5"),
         ((True, 1), "max_nodes: got True"),
+        ((10**400, 2), r"max_nodes: got 10*, expected 1\.\.65536"),
+        ((2, 10**400), r"max_depth: got 10*, expected 0\.\.65536"),
     ],
 )
 def test_wrong_limits_are_named(arguments, fault):
     with pytest.raises(PlannerError, match=fault):
         frontier([0.5], *arguments)
+
+
+def test_a_tree_of_more_nodes_than_anyone_verifies_is_refused():
+    with pytest.raises(PlannerError, match=r"num_nodes: got 10*, expected 1\.\.65536"):
+        best_tree([0.5], 10**400)
 
 
 def test_float32_rounding_of_a_sum_is_no_fault():
