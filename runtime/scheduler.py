@@ -52,6 +52,13 @@ class Scheduler:
     def __init__(
         self, decoder: Decoder, *, max_rows: int = 8, prefill_tokens: int | None = None
     ) -> None:
+        from .decode import Decoder
+
+        if not isinstance(decoder, Decoder):
+            raise PlannerError(
+                f"decoder: got a {type(decoder).__name__}, expected a Decoder; Decoder.from_plan "
+                "makes one"
+            )
         self.decoder = decoder
         self.max_rows = checked_count(max_rows, "max_rows")
         if prefill_tokens is not None:

@@ -203,6 +203,11 @@ def test_wrong_input_is_said_in_one_line(settings, fault):
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_no_decoder_schedules_nothing():
+    with pytest.raises(PlannerError, match=r"decoder: got a Plan, .* Decoder\.from_plan makes one"):
+        Scheduler(decoder_of("tree").plan)
+
+
 def test_a_step_reads_something_of_a_prompt():
     with pytest.raises(PlannerError, match="prefill_tokens: got 0, expected an integer >= 1"):
         Scheduler(decoder_of("tree"), prefill_tokens=0)
