@@ -22,6 +22,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import chi2, norm
 
+from planner.documents.errors import in_one_line
+
 from .outputs import markdown
 
 INTERVAL = norm.ppf(0.975) - norm.ppf(0.025)
@@ -91,7 +93,14 @@ def main() -> None:
         path, given, allowed = argument.rpartition("=")
         if not given:
             sys.exit(f"{argument}: expected FILE=ALLOWED, as in coverage.json=0.03")
-        named[Path(path).stem] = Deviations.of(json.loads(Path(path).read_text()), float(allowed))
+        try:
+            rows = json.loads(Path(path).read_text())
+            named[Path(path).stem] = Deviations.of(rows, float(allowed))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            sys.exit(
+                f"{argument}: cannot be read ({in_one_line(error)}); expected FILE=ALLOWED, a file "
+                "of benchmarks.coverage and a number"
+            )
     print(table(named))
 
 

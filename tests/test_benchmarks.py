@@ -245,6 +245,14 @@ def test_what_differs_between_sittings_is_found_in_what_was_drawn_with_it():
     assert low < best < high
 
 
+@pytest.mark.parametrize("argument", ["missing.json=0.1", "rows.json=0.1", "rows.json=much"])
+def test_what_holds_no_sittings_is_one_line(argument, tmp_path, monkeypatch):
+    (tmp_path / "rows.json").write_text('[{"load": "nothing"}]')
+    monkeypatch.setattr("sys.argv", ["sittings", str(tmp_path / argument)])
+    with pytest.raises(SystemExit, match=f"{argument}: cannot be read .*; expected FILE=ALLOWED"):
+        sittings.main()
+
+
 def test_the_page_says_what_differs_between_sittings():
     def likeliest(*files):
         every = [
