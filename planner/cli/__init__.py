@@ -16,7 +16,7 @@ import click
 
 from ..documents.errors import PlannerError
 from ..documents.version import VERSION
-from .extras import missing_package
+from .extras import missing_package, refused_import
 
 COMMANDS = (
     "profile", "solve", "show", "report", "decode", "check", "export", "import", "compare", "grade",
@@ -75,11 +75,15 @@ class Commands(click.Group):
             print(f"planner: {error}", file=sys.stderr)
             context.exit(1)
         except ValueError as error:
-            if type(error).__name__ != "ValidationError":  # of pydantic, which takes long to import
-                raise
-            from ..documents.document import unheld
+            if type(error).__name__ == "ValidationError":  # of pydantic, which takes long to import
+                from ..documents.document import unheld
 
-            print(f"planner: {unheld(error)}", file=sys.stderr)  # type: ignore[arg-type]
+                said: str | None = unheld(error)  # type: ignore[arg-type]
+            else:
+                said = refused_import(error)
+            if said is None:
+                raise
+            print(f"planner: {said}", file=sys.stderr)
             context.exit(1)
         except (ImportError, OSError) as error:  # OSError: also a library that does not load
             missing = missing_package(error)

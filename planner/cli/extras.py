@@ -30,6 +30,18 @@ def missing_package(error: BaseException) -> str | None:
     return None
 
 
+def refused_import(error: ValueError) -> str | None:
+    """One line on another's package that a setting of it in the environment, such as
+    NUMBA_NUM_THREADS, kept from being imported, None if `error` comes from elsewhere."""
+    package = ["", *_being_imported(error)][-1]
+    if package in ("", "__main__", "planner", "profiler", "runtime", "tree_kernels"):
+        return None
+    return (
+        f"{package} cannot be imported ({_first_line(error)}); look for a wrong value of one of "
+        "its environment variables"
+    )
+
+
 def _being_imported(error: BaseException) -> list[str]:
     """Packages whose module was being executed when `error` came out of it."""
     found = []

@@ -175,6 +175,24 @@ def test_a_broken_package_is_one_line_and_breaks_no_other_command(error, tmp_pat
     assert whole.returncode == 0, whole.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "variable", "value"),
+    [
+        (["solve", DATA / "profile.json"], "NUMBA_NUM_THREADS", "0"),
+        (["show", DATA / "plan.json", "--png", "plan.png"], "MPLBACKEND", "nonsense"),
+    ],
+)
+def test_a_package_that_refuses_the_environment_is_one_line(
+    command, variable, value, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(variable, value)
+    result = planner(command, cwd=tmp_path, anyway=True)
+    assert result.stdout.splitlines()[-1] == "[1]"
+    assert len(result.stderr.splitlines()) == 1
+    assert "cannot be imported (" in result.stderr
+    assert "look for a wrong value of one of its environment variables" in result.stderr
+
+
 def test_an_import_that_fails_for_another_reason_is_not_taken_for_a_missing_extra():
     result = planner(["solve", DATA / "profile.json"], without={"scipy"})
     assert result.returncode != 0
