@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from tree_kernels.host.team import ALONE, Team
-from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRead, read_rows
+from tree_kernels.host.whole_pass import TEXT, ModelWeights, PassHeads, RowsToRead, fill_logits
 
 from .fused_rows import LayerHeads, joined, texts_of
 from .language_model import PassInput
@@ -96,19 +96,22 @@ class WholePass:
             wanted.append(np.arange(end - asked.num_wanted, end))
         tokens = joined([asked.tokens for asked in inputs])
         positions = joined([asked.positions for asked in inputs])
+        all_wanted = np.concatenate(wanted)
         rows = RowsToRead(
             x=self._embeddings.numpy()[tokens.numpy()],
             positions=np.ascontiguousarray(positions.numpy()),
             texts=np.array(places, TEXT),
             visible=np.concatenate(visible),
-            wanted=np.concatenate(wanted),
+            wanted=all_wanted,
+            hidden=np.empty((len(all_wanted), self._embeddings.shape[1]), np.float32),
+            logits=np.empty((len(all_wanted), self._kept[-1].entries.shape[0]), np.float32),
         )
         turns, shape = heads.turns.numpy(), PassHeads(*heads[:3])
-        logits, hidden = read_rows(rows, self._weights, turns, shape, self.team_for(free_cores))
-        told = torch.from_numpy(logits)
+        fill_logits(rows, self._weights, turns, shape, self.team_for(free_cores))
+        told = torch.from_numpy(rows.logits)
         if self._head_bias is not None:
             told += self._head_bias
-        return told, torch.from_numpy(hidden)
+        return told, torch.from_numpy(rows.hidden)
 
     def team_for(self, free_cores: float) -> Team:
         """The threads that make a pass while other programs leave so many cores."""

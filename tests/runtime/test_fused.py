@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import signal
 import types
 
 import numpy as np
@@ -253,16 +254,38 @@ def test_a_forgotten_norm_is_caught_and_transformers_passes_are_taken(monkeypatc
 @pytest.mark.parametrize("num_rows", [1, 5])
 def test_a_pass_in_one_call_that_is_wrong_is_caught_as_well(num_rows, monkeypatch):
     """It is wrong for so many rows alone."""
-    right = compiled_pass.read_rows
+    right = compiled_pass.fill_logits
 
     def wrong(rows, *others):
-        factor = np.float32(1.01 if len(rows.x) == num_rows else 1)
-        return [factor * each for each in right(rows, *others)]
+        right(rows, *others)
+        for each in (rows.logits, rows.hidden):
+            each *= np.float32(1.01 if len(rows.x) == num_rows else 1)
 
     monkeypatch.setattr(FusedModel, "choose_ways", lambda self: None)
     assert type(fused(uneven(small_model("llama")))) is FusedModel
-    monkeypatch.setattr(compiled_pass, "read_rows", wrong)
+    monkeypatch.setattr(compiled_pass, "fill_logits", wrong)
     assert type(fused(uneven(small_model("llama")))) is HuggingFaceModel
+
+
+def test_an_interruption_amid_a_pass_comes_out_as_one(monkeypatch):
+    """A signal that comes while compiled code runs is seen behind it, by whoever interprets first.
+    As long as that was numba, every other one was lost in a SystemError."""
+    monkeypatch.setattr(FusedModel, "choose_ways", lambda self: None)
+    model = fused(copy.deepcopy(small_model("llama", hidden=512)))
+    tokens = torch.zeros(1, dtype=torch.long)
+
+    def passes_until(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while True:
+            model.forward(tokens, tokens, model.new_cache(8))
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for number in range(30):
+            with pytest.raises(KeyboardInterrupt):
+                passes_until(0.01 + number / 9e3)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(

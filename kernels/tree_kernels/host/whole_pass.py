@@ -60,6 +60,8 @@ class RowsToRead(NamedTuple):
     texts      TEXT [B]
     visible    bool: of every text [n_b, w_b], as for `attend`, one behind the other
     wanted     int64 [k]: the rows that logits are wanted of
+    hidden     float [k, h]: for their last hidden states
+    logits     float [k, V]: for these
     """
 
     x: np.ndarray
@@ -67,6 +69,8 @@ class RowsToRead(NamedTuple):
     texts: np.ndarray
     visible: np.ndarray
     wanted: np.ndarray
+    hidden: np.ndarray
+    logits: np.ndarray
 
 
 class Shared(NamedTuple):
@@ -77,8 +81,6 @@ class Shared(NamedTuple):
     mixed    float [n, H d]
     added    float [n, h]
     gate_up  float [2, n, m]
-    hidden   float [k, h]
-    logits   float [k, V]
     """
 
     qkv: np.ndarray
@@ -86,8 +88,6 @@ class Shared(NamedTuple):
     mixed: np.ndarray
     added: np.ndarray
     gate_up: np.ndarray
-    hidden: np.ndarray
-    logits: np.ndarray
 
 
 class PassHeads(NamedTuple):
@@ -99,20 +99,23 @@ class PassHeads(NamedTuple):
 
 
 Work = tuple[RowsToRead, ModelWeights, np.ndarray, PassHeads, Shared]
-"""A pass: the array holds the `turns` of `read_rows`."""
+"""A pass: the array holds the `turns` of `fill_logits`."""
 
 
 @njit(cache=True)
-def read_rows(
+def fill_logits(
     rows: RowsToRead, weights: ModelWeights, turns: np.ndarray, shape: PassHeads, team: Team
-) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [k, V] and last hidden states [k, h] of the rows that are wanted; keys and values of
-    all are stored.
+) -> None:
+    """Write logits and last hidden states of the rows that are wanted; keys and values of all are
+    stored.
 
     turns  float [2, P, d], as for `turn_and_store`
     team   the threads that read
+
+    Nothing comes back: while numba makes arrays of what does, an interruption that came meanwhile
+    would end in a SystemError.
     """
-    num_rows, num_wanted, products = len(rows.x), len(rows.wanted), weights.products
+    num_rows, products = len(rows.x), weights.products
     width = shape.heads * shape.size
     shared = Shared(
         np.empty((num_rows, width + 2 * shape.kv_heads * shape.size), np.float32),
@@ -120,15 +123,12 @@ def read_rows(
         np.empty((num_rows, width), np.float32),
         np.empty_like(rows.x),
         np.empty((2, num_rows, products[4, 1]), np.float32),
-        np.empty((num_wanted, rows.x.shape[1]), np.float32),
-        np.empty((num_wanted, products[-1, 1]), np.float32),
     )
     work = rows, weights, turns, shape, shared
     if team.size == 1:
         _read_share(work, team, np.int64(0))
     else:
         run_in_team(_read_share, work, team)
-    return shared.logits, shared.hidden
 
 
 @njit(cache=True)
@@ -177,8 +177,8 @@ def _read_share(work: Work, team: Team, rank: int) -> None:
     wanted = read[rows.wanted]
     for row in range(len(wanted) if rank == 0 else 0):
         for feature in range(wanted.shape[1]):
-            shared.hidden[row, feature] = wanted[row, feature]
-    logits = shared.logits
+            rows.hidden[row, feature] = wanted[row, feature]
+    logits = rows.logits
     multiply_by(products[-1], wanted, (logits, first), own_part(logits.shape[1], unit, rank, team))
 
 
