@@ -91,12 +91,13 @@ class Journal:
         """
         if self.folder is None:
             return None
-        if not self.folder.is_dir():
-            try:
-                self.folder.mkdir()
-            except OSError as error:
-                raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
-            write_atomically(self.folder / CODE, self._code)
+        try:
+            self.folder.mkdir()
+        except FileExistsError:  # made before, maybe this very moment by another run
+            return self.folder / name
+        except OSError as error:
+            raise PlannerError(f"{self.folder}: cannot be made: {error.strerror}") from None
+        write_atomically(self.folder / CODE, self._code)
         return self.folder / name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -332,3 +333,17 @@ def test_a_grid_may_be_swept_more_often_than_others_in_every_round():
     assert [each for each in done if "warm" not in each] == once * 2
     assert len(calls) == 4
     assert rounds.costs() == {"a": 6, "b": 2}
+
+
+def test_a_folder_that_another_run_makes_at_the_same_moment_serves_both(tmp_path, monkeypatch):
+    make = Path.mkdir
+
+    def made_by_both(folder: Path) -> None:
+        make(folder)
+        make(folder)
+
+    journals = [Journal(tmp_path / "p.json", {}, "code") for _ in range(2)]
+    monkeypatch.setattr(Path, "mkdir", made_by_both)
+    for number, journal in enumerate(journals):
+        assert journal.piece(f"{number}", lambda: {"a": np.ones(1)})["a"] == 1
+    assert all(journal.holds("0") and journal.holds("1") for journal in journals)
