@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter, process_time
 from typing import Any
 
@@ -68,11 +68,9 @@ class AssistedGeneration(ToldByName):
             torch.set_num_threads(self.files.threads)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         dtype = "bfloat16" if device == "cuda" else "float32"
-        target, draft = (
-            load_model(name, device=device, dtype=dtype, attention="sdpa").module
-            for name in (self.files.target, self.files.draft)
-        )
-        return target, draft
+        load = partial(load_model, device=device, dtype=dtype, attention="sdpa")
+        target, draft = self.files.target, self.files.draft
+        return load(target).module, load(draft, drafts_for=target).module
 
 
 @dataclass(frozen=True)

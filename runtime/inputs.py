@@ -171,8 +171,8 @@ def _check_way(
     if draft.vocab_size != target.vocab_size:
         raise PlannerError(
             f"draft: got a vocabulary of {draft.vocab_size} tokens ({draft.info.name}), "
-            f"expected the target's {target.vocab_size} ({target.info.name}); choose a draft "
-            "model with the same tokenizer"
+            f"expected the target's {target.vocab_size} ({target.info.name}); load the draft by "
+            "its name with drafts_for, or choose one with the same tokenizer"
         )
     most = way.drafting.most_children
     if most > target.vocab_size:

@@ -19,6 +19,7 @@ from .language_model import LanguageModel
 from .llama_shape import FAMILIES
 from .models import HuggingFaceModel
 from .short_weights import to_eight_bits
+from .vocabulary import Tokens, matched, refit
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -36,12 +37,19 @@ DTYPES = {
 
 
 def load_model(
-    name: str | Path, *, device: str = "cpu", dtype: str = "auto", attention: str = "auto"
+    name: str | Path,
+    *,
+    device: str = "cpu",
+    dtype: str = "auto",
+    attention: str = "auto",
+    drafts_for: str | Path | None = None,
 ) -> HuggingFaceModel:
     """The causal language model in the folder or hub repository `name`.
 
-    dtype      one of `DTYPES`, or "auto" for the one it was saved in
-    attention  as for `with_attention`
+    dtype       one of `DTYPES`, or "auto" for the one it was saved in
+    attention   as for `with_attention`
+    drafts_for  the target, likewise by its name: a model whose vocabulary is another, by its
+                padding or by its tokenizer, answers in the target's tokens then (said in one line)
 
     Raises PlannerError in one line when it cannot be found, loaded or served.
     """
@@ -53,6 +61,8 @@ def load_model(
     model = _loaded(
         AutoModelForCausalLM, "causal language model", name, dtype=kind, attn_implementation=own
     )
+    if drafts_for is not None:
+        _match_vocabulary(model, name, drafts_for)
     try:
         model = rounded(model.to(place), dtype)
     except torch.OutOfMemoryError:
@@ -60,6 +70,33 @@ def load_model(
             f"{name}: does not fit into the memory of {device}; choose a smaller model or dtype"
         ) from None
     return with_attention(model, attention, name=str(name))
+
+
+def _match_vocabulary(draft: PreTrainedModel, name: str | Path, target: str | Path) -> None:
+    from transformers import AutoConfig
+
+    sizes = [
+        config.get_text_config(decoder=True).vocab_size
+        for config in (_loaded(AutoConfig, "configuration", target), draft.config)
+    ]
+    try:
+        tokenizers = [load_tokenizer(each) for each in (target, name)]
+    except PlannerError as error:
+        if sizes[0] == sizes[1]:
+            return
+        raise PlannerError(
+            f"draft: got {name} with a vocabulary of {sizes[1]}, expected {sizes[0]} as {target} "
+            f"has, or tokenizers by which to match them ({error})"
+        ) from None
+    wanted, own = (Tokens.of(each, size) for each, size in zip(tokenizers, sizes, strict=True))
+    found = matched(wanted, own, tokenizers[1])
+    if found.is_plain(sizes[1]):
+        return
+    refit(draft, found)
+    _log.warning(
+        "%s: %d tokens, matched to the %d of %s, of which it can draft %d",
+        name, sizes[1], sizes[0], target, found.num_shared,
+    )  # fmt: skip
 
 
 def rounded(model: PreTrainedModel, dtype: str) -> PreTrainedModel:

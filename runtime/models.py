@@ -86,6 +86,7 @@ class HuggingFaceModel:
                 hidden_size=getattr(self._config, "hidden_size", None),
                 num_layers=self._num_layers,
                 inflated_from=getattr(self.module.config, "inflated_from", None),
+                matched_from=getattr(self._config, "matched_from", None),
             )
         return self._info
 

@@ -33,8 +33,8 @@ class Pair:
         if self.target.vocab_size != self.draft.vocab_size:
             raise PlannerError(
                 f"draft: got {self.draft.info.name} with a vocabulary of {self.draft.vocab_size}, "
-                f"expected {self.target.vocab_size} as {self.target.info.name} has; choose models "
-                "of one family"
+                f"expected {self.target.vocab_size} as {self.target.info.name} has; load the draft "
+                "by its name with drafts_for, or choose models of one family"
             )
 
     @property

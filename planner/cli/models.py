@@ -65,6 +65,8 @@ class NamedPair:
         load = partial(load_named, device=self.device, dtype=dtype, attention=self.attention)
         target = load(self.names[0])
         draft = self.names[1]
+        if not any(is_embedded(each.removesuffix(BESIDE_LOOKUP)) for each in self.names):
+            load = partial(load, drafts_for=self.names[0])
         if not looks_up(draft):
             return target, load(draft)
         from runtime.lookup import LookupBeside, LookupModel
@@ -147,9 +149,12 @@ def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) 
 
 
 def load_named(
-    name: str, *, device: str | None, dtype: str | None, attention: str
+    name: str, *, device: str | None, dtype: str | None, attention: str, **others: str
 ) -> LanguageModel:
-    """The model called `name`.  Raises PlannerError for a name that leads to none."""
+    """The model called `name`, with what `load_model` is told besides.
+
+    Raises PlannerError for a name that leads to none.
+    """
     import torch
 
     from runtime.loading import checked_device, load_model
@@ -159,7 +164,7 @@ def load_named(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = dtype or ("float32" if checked_device(device).type == "cpu" else "bfloat16")
     load = _load_embedded if is_embedded(name) else load_model
-    return load(name, device=device, dtype=dtype, attention=attention)
+    return load(name, device=device, dtype=dtype, attention=attention, **others)
 
 
 def quiet_hub() -> None:

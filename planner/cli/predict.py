@@ -104,6 +104,7 @@ def command(
     from .models import pair_names
 
     large, small = (shape_named(name) for name in pair_names(target, draft))
+    small = replace(small, vocab=large.vocab)  # as the runtime loads a draft of another one
     roofline = machine.roofline()
     costs = predicted_costs(large, small, roofline, options.settings(Places))
     if acceptance_from is not None:

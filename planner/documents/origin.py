@@ -34,6 +34,12 @@ class ModelInfo(Part):
     inflated_from: dict[str, Any] | None = Field(
         default=None, description="shape of the small model that this one computes, if any"
     )
+    matched_from: dict[str, Count] | None = Field(
+        default=None,
+        exclude_if=lambda matched: matched is None,
+        description="of a draft put into its target's tokens: the size of its own vocabulary, and "
+        "how many tokens are in both",
+    )
 
     @property
     def is_lookup(self) -> bool:

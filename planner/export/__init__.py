@@ -78,6 +78,11 @@ WITHOUT_MIN_P = ("vllm", "vllm-tree", "synthetic")
 """Exports for vLLM, which refuses requests with it while it speculates."""
 MIN_P_UNSURE = ("sglang", "sglang-adaptive")
 """Exports of drafts for SGLang, of which versions were seen that verify without it."""
+MATCHED = (
+    "the draft's own vocabulary is another, which this runtime matches to the target's; an engine "
+    "may refuse the pair: vLLM asks for equal sizes, llama.cpp for at most 128 tokens' difference"
+)
+"""A note on drafts that engines load by themselves."""
 READERS = {name: engine for name, engine in ENGINES.items() if isinstance(engine, Reader)}
 """The part of `ENGINES` that reads, too."""
 
@@ -127,7 +132,8 @@ def export(
             made_by = LOOKUPS[engine]
     made = made_by.export(task)
     notes = [*made.notes, *_about_options(task), *_about_sampling(engine, plan.sampling)]
-    return replace(made, notes=notes)
+    matched = source.draft.matched_from if source is not None else None
+    return replace(made, notes=notes if matched is None else [*notes, MATCHED])
 
 
 def _check_method(task: Task) -> None:

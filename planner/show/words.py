@@ -13,7 +13,7 @@ from ..plans.plan import MadeFrom, Plan
 
 
 def model_words(info: ModelInfo) -> str:
-    """Name and size of a model, and, if it was inflated, what that means for the numbers."""
+    """Name and size of a model, and what it is made of: another shape, other tokens."""
     if info.is_lookup:
         return f"{info.name} (the text's own n-grams, no model)"
     if not info.num_parameters:  # nobody here has read it
@@ -21,6 +21,9 @@ def model_words(info: ModelInfo) -> str:
     words = f"{info.name} ({info.num_parameters / 1e6:.3g} M parameters)"
     if info.inflated_from:
         words += ", inflated: costs are this shape's, acceptance is the small model's"
+    if info.matched_from:
+        own = info.matched_from["vocab_size"]
+        words += f", its {own} tokens matched to the target's {info.vocab_size}"
     return words
 
 

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from planner import PlannerError
 
+from ..vocabulary import NEVER_DRAWN
 from .shape import GROWN_NAMES, SHAPES, Shape
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["SHAPES", "Shape", "inflate"]
 
 NOISE = 0.5  # of the size of the weights that it is added to
-NEVER_DRAWN = -1e4  # bias of a logit: e to it is 0
 IDLE_WRITES = 0.25  # size of what added layers write with, relative to a layer that was there
 
 PLACES = {

@@ -112,3 +112,15 @@ def test_acceptance_by_position_needs_a_prediction(engine):
     )
     with pytest.raises(PlannerError, match="predicts no acceptance"):
         export(plan, engine)
+
+
+def test_a_draft_with_a_vocabulary_of_its_own_may_be_refused_which_is_said(plan):
+    chain = {"drafting": TreeDrafting(parents=[-1, 0]), "verifier": "topk", "predicted": None}
+    told = plan.model_copy(update=chain)
+    origin = plan.made_from
+    own = origin.draft.model_copy(update={"matched_from": {"vocab_size": 128, "shared": 100}})
+    other = told.model_copy(update={"made_from": origin.model_copy(update={"draft": own})})
+    made, matched = export(told, "vllm"), export(other, "vllm")
+    assert matched.content == made.content
+    (note,) = set(matched.notes) - set(made.notes)
+    assert "vLLM asks for equal sizes" in note
