@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from planner import PlannerError
+from planner.cli.models import NamedPair
 from runtime import Decoder, as_language_model, load_model
 from runtime.vocabulary import Match, Tokens, matched, refit
 from tests.runtime.small_models import VOCABULARY, plan, small_model
@@ -145,6 +146,16 @@ def test_such_a_draft_drafts_and_the_text_stays_the_targets(tmp_path, sizes, tex
     assert made.tokens == alone.tokens
     again = load_model(folders[1], drafts_for=folders[0])
     assert again.info == draft.info
+
+
+@pytest.mark.parametrize("beside", ["", "+lookup"])
+def test_commands_match_what_they_load(tmp_path, beside):
+    names = [
+        str(saved(tmp_path / role, vocab_size=size, text=TEXTS[0], seed=5))
+        for role, size in (("target", 300), ("draft", 320))
+    ]
+    pair = NamedPair(names[0], names[1] + beside, "cpu", None, "sdpa", 1)
+    assert [model.vocab_size for model in pair.load()] == [300, 300]
 
 
 def test_models_without_tokenizers_are_taken_as_they_are_or_refused(tmp_path):
