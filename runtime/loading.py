@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +20,7 @@ from .language_model import LanguageModel
 from .llama_shape import FAMILIES
 from .models import HuggingFaceModel
 from .short_weights import to_eight_bits
+from .streamed import Placement, StreamedModel, placed, stream
 from .vocabulary import Tokens, matched, refit
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def load_model(
     dtype: str = "auto",
     attention: str = "auto",
     drafts_for: str | Path | None = None,
+    memory: float | None = None,
 ) -> HuggingFaceModel:
     """The causal language model in the folder or hub repository `name`.
 
@@ -50,6 +53,8 @@ def load_model(
     attention   as for `with_attention`
     drafts_for  the target, likewise by its name: a model whose vocabulary is another, by its
                 padding or by its tokenizer, answers in the target's tokens then (said in one line)
+    memory      GB of the device that the layers may take; those that do not go in are read anew in
+                every pass, on a GPU from the host's memory, on a CPU from the disk.  None: no limit
 
     Raises PlannerError in one line when it cannot be found, loaded or served.
     """
@@ -58,12 +63,19 @@ def load_model(
     place, kind = checked_device(device), checked_dtype(dtype)
     checked_attention(attention)
     own = attention if attention in MASKED else None
-    model = _loaded(
-        AutoModelForCausalLM, "causal language model", name, dtype=kind, attn_implementation=own
-    )
-    if drafts_for is not None:
-        _match_vocabulary(model, name, drafts_for)
+    load = partial(
+        _loaded, AutoModelForCausalLM, "causal language model", name, dtype=kind,
+        attn_implementation=own,
+    )  # fmt: skip
+    parts = None if memory is None else _placed(name, memory, place, dtype)
     try:
+        if parts is not None:
+            model = load(device_map=parts.modules)
+            stream(model, parts)
+            return with_attention(model, attention, name=str(name))
+        model = load()
+        if drafts_for is not None:
+            _match_vocabulary(model, name, drafts_for)
         model = rounded(model.to(place), dtype)
     except torch.OutOfMemoryError:
         raise PlannerError(
@@ -97,6 +109,21 @@ def _match_vocabulary(draft: PreTrainedModel, name: str | Path, target: str | Pa
         "%s: %d tokens, matched to the %d of %s, of which it can draft %d",
         name, sizes[1], sizes[0], target, found.num_shared,
     )  # fmt: skip
+
+
+def _placed(name: str | Path, memory: float, device: torch.device, dtype: str) -> Placement | None:
+    if dtype == "int8":
+        raise PlannerError(
+            "target memory: got dtype int8, expected one that weights are saved in; "
+            "give --dtype float32, bfloat16 or float16"
+        )
+    from accelerate import big_modeling
+    from transformers import AutoConfig
+
+    logging.getLogger(big_modeling.__name__).setLevel(logging.ERROR)  # it warns of what was asked
+    config = _loaded(AutoConfig, "configuration", name)
+    kind = config.dtype if dtype == "auto" else DTYPES[dtype]
+    return placed(config, memory, device, kind)
 
 
 def rounded(model: PreTrainedModel, dtype: str) -> PreTrainedModel:
@@ -162,6 +189,8 @@ def _served(model: PreTrainedModel, implementation: str, name: str | None) -> Hu
 
 def _quickest(model: PreTrainedModel, name: str | None) -> HuggingFaceModel:
     """The fastest adapter around a model, on the device that it is on."""
+    if hasattr(model, "streaming"):
+        return StreamedModel(model, name=name)
     return graphed(model, name=name) if model.device.type == "cuda" else fused(model, name=name)
 
 

@@ -34,7 +34,12 @@ def describe_machine(device: torch.device) -> Machine:
 def describe_execution(target: LanguageModel) -> Execution:
     """How `target` is run."""
     recorded = "graphs" in target.attention.split(", ")
-    return Execution(dtype=target.dtype, attention=target.attention, cuda_graphs=recorded)
+    return Execution(
+        dtype=target.dtype,
+        attention=target.attention,
+        cuda_graphs=recorded,
+        target_memory=getattr(target, "memory", None),
+    )
 
 
 def _cpu_name() -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import accumulate
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class HuggingFaceModel:
         self.dtype = "int8" if in_eight_bits(model) else str(model.dtype).removeprefix("torch.")
         self._num_layers = int(config.num_hidden_layers)
         self._config = config
+        self.saved: Mapping[str, Tensor] = {}  # weights that the module has only while it computes
         self._info: ModelInfo | None = None
         self._visibility = visibility(config, self.device, model.dtype)
         self.attention: str = self._visibility.name
@@ -79,7 +81,7 @@ class HuggingFaceModel:
         if self._info is None:
             self._info = ModelInfo(
                 name=self.name,
-                fingerprint=fingerprint(self.module, self._config),
+                fingerprint=fingerprint(self.module, self._config, self.saved),
                 num_parameters=sum(weight.numel() for weight in self.module.parameters()),
                 vocab_size=self.vocab_size,
                 max_positions=self.max_positions,
@@ -229,9 +231,13 @@ def _switching_lengths(rotations: Any) -> Iterator[int | None]:
 
 
 @torch.inference_mode()
-def fingerprint(model: nn.Module, config: Any) -> str:
+def fingerprint(
+    model: nn.Module, config: Any, saved: Mapping[str, Tensor] = MappingProxyType({})
+) -> str:
     """SHA-256 over the shape and, for every weight, its name, its shape and up to
     `SAMPLES_PER_WEIGHT` of its entries, evenly spaced, as float32.
+
+    saved  weights by name that are elsewhere than in the model
 
     The same weights give the same fingerprint on any device; another dtype gives another one
     unless its entries are equal as float32.
@@ -241,6 +247,7 @@ def fingerprint(model: nn.Module, config: Any) -> str:
     for weight_name, weight in sorted(model.named_parameters()):
         digest.update(f"{weight_name}{tuple(weight.shape)}".encode())
         step = max(1, weight.numel() // SAMPLES_PER_WEIGHT)
-        flat = weight.detach().reshape(-1)
-        digest.update(flat[::step][:SAMPLES_PER_WEIGHT].float().cpu().numpy().tobytes())
+        flat = saved.get(weight_name, weight).detach().reshape(-1)
+        entries = flat[::step][:SAMPLES_PER_WEIGHT].to(weight.dtype)
+        digest.update(entries.float().cpu().numpy().tobytes())
     return digest.hexdigest()

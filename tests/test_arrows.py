@@ -26,7 +26,16 @@ OUTSIDE = {
     "show": {"numpy", "rich", "matplotlib"},
     "cli": {"click", "torch", "transformers"},
     "kernels": {"numpy", "numba", "llvmlite", "torch", "triton"},
-    "runtime": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "tqdm", "psutil"},
+    "runtime": {
+        "numpy",
+        "torch",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+        "tqdm",
+        "psutil",
+        "accelerate",
+    },
     "profiler": {"numpy", "torch", "safetensors", "tqdm", "psutil"},
     "engines": {"numpy", "torch", "transformers", "openvino", "openvino_genai"},
 }

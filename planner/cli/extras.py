@@ -9,6 +9,7 @@ EXTRAS = {
     "run": ("torch", "transformers", "tokenizers", "tqdm", "psutil"),
     "lp": ("cvxpy",),
     "plot": ("matplotlib",),
+    "offload": ("accelerate",),
 }
 """Extra of setup.cfg -> the packages that it brings."""
 

@@ -42,6 +42,7 @@ class NamedPair:
     attention: str
     threads: int | None
     plan: Plan | None = None
+    target_memory: float | None = None
 
     @cached_property
     def names(self) -> tuple[str, str]:
@@ -59,11 +60,13 @@ class NamedPair:
         import torch
 
         torch.set_num_threads(self.threads or free_threads(torch.get_num_threads()))
-        dtype = self.dtype
-        if dtype is None and self.plan is not None and self.plan.made_from is not None:
-            dtype = self.plan.made_from.execution.dtype
+        dtype, memory = self.dtype, self.target_memory
+        if self.plan is not None and self.plan.made_from is not None:
+            planned = self.plan.made_from.execution
+            dtype = dtype or planned.dtype
+            memory = planned.target_memory if memory is None else memory
         load = partial(load_named, device=self.device, dtype=dtype, attention=self.attention)
-        target = load(self.names[0])
+        target = load(self.names[0], memory=memory)
         draft = self.names[1]
         if not any(is_embedded(each.removesuffix(BESIDE_LOOKUP)) for each in self.names):
             load = partial(load, drafts_for=self.names[0])
@@ -149,7 +152,7 @@ def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) 
 
 
 def load_named(
-    name: str, *, device: str | None, dtype: str | None, attention: str, **others: str
+    name: str, *, device: str | None, dtype: str | None, attention: str, **others: Any
 ) -> LanguageModel:
     """The model called `name`, with what `load_model` is told besides.
 
@@ -187,13 +190,19 @@ def is_embedded(name: str) -> bool:
     return False
 
 
-def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> LanguageModel:
+def _load_embedded(
+    name: str, *, device: str, dtype: str, attention: str, memory: float | None = None
+) -> LanguageModel:
     from transformers.utils import logging
 
     from runtime.embedded import pair_paths
     from runtime.loading import checked_attention, load_model, rounded, with_attention
 
     checked_attention(attention)
+    if memory is not None:
+        raise PlannerError(
+            f"target memory: got {name}, which is made in memory, expected a model that was saved"
+        )
     base, at, shape = name.partition("@")
     pair, place = EMBEDDED[base]
     logging.disable_progress_bar()  # a bar for a few megabytes

@@ -104,6 +104,12 @@ MODEL_OPTIONS = (
         help="tree: our kernel; sdpa, eager: transformers' own; auto: tree on a GPU that it "
         "serves.",
     ),
+    setting(
+        "--target-memory", type=Number(0), metavar="GB",
+        help="Memory of the device that the target's layers may take; others are read anew in "
+        "every pass, from the host's memory, on cpu from the disk (default: a plan's own, else no "
+        "limit).",
+    ),
 )  # fmt: skip
 
 

@@ -83,3 +83,10 @@ class Execution(Part):
     dtype: str
     attention: str
     cuda_graphs: bool = False
+    target_memory: float | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=lambda memory: memory is None,
+        description="GB that the target's layers might take, where the others were read in every "
+        "pass",
+    )
