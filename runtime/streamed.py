@@ -8,10 +8,11 @@ however many tokens it goes: this is where large trees pay (Chen et al., 2024, "
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -86,16 +87,48 @@ def placed(
     return Placement(memory, name, num_kept, modules)
 
 
+@dataclass(frozen=True)
+class SavedWeight:
+    """A weight that is not in its place.
+
+    entries  in the precision that it was saved in; on a CPU mapped from the file, and not read yet
+    file     the file, and where in it the entries begin, in bytes; None: they are in memory
+    """
+
+    entries: Tensor
+    file: tuple[str, int] | None = None
+
+    def put(self, place: Tensor) -> None:
+        """Read the weight into `place`, of its shape.
+
+        What is mapped would be read a few pages at a time, and more of it than is wanted.
+        """
+        if self.file is None:
+            place.copy_(self.entries, non_blocking=True)
+            return
+        entries = place if place.dtype == self.entries.dtype else torch.empty_like(self.entries)
+        left = entries.view(-1).view(torch.uint8).numpy().data
+        with open(self.file[0], "rb", buffering=0) as file:
+            file.seek(self.file[1])
+            while left:
+                num_bytes = file.readinto(left)
+                if not num_bytes:
+                    raise PlannerError(f"{self.file[0]}: has become shorter; load the model again")
+                left = left[num_bytes:]
+        if entries is not place:
+            place.copy_(entries)
+
+
 class ReadLayer:
     """A layer whose weights are put into their place when it is needed.
 
-    saved  name in the layer -> weight where it lies, in the precision that it was saved in
+    saved  name in the layer -> weight
     place  bytes, uint8, on the device; another layer's are there in between
     """
 
-    def __init__(self, layer: nn.Module, saved: Mapping[str, Tensor], place: Tensor) -> None:
+    def __init__(self, layer: nn.Module, saved: Mapping[str, SavedWeight], place: Tensor) -> None:
         self.layer = layer
-        self._weights: list[tuple[Tensor, Tensor]] = []
+        self._weights: list[tuple[Tensor, SavedWeight]] = []
         start = 0
         for name, weight in list(layer.named_parameters()):
             size = weight.numel() * weight.dtype.itemsize
@@ -115,7 +148,7 @@ class ReadLayer:
     def read(self) -> None:
         """Put the weights into their place."""
         for own, saved in self._weights:
-            own.data.copy_(saved, non_blocking=True)
+            saved.put(own)
 
 
 def _in_lines(size: int) -> int:
@@ -209,26 +242,37 @@ def stream(model: PreTrainedModel, placement: Placement) -> None:
         memory=placement.memory,
         words=f"{len(read)} of {len(layers)} layers read in each pass",
         saved={
-            f"{placement.layers}.{number}.{name}": weight
+            f"{placement.layers}.{number}.{name}": weight.entries
             for number, weights in enumerate(saved, placement.num_kept)
             for name, weight in weights.items()
         },
     )
 
 
-def _saved(layer: nn.Module, device: torch.device) -> Iterator[tuple[str, Tensor]]:
+def _saved(layer: nn.Module, device: torch.device) -> Iterator[tuple[str, SavedWeight]]:
     """Each weight of a layer where accelerate has found it."""
     from safetensors import safe_open
 
     for path, module in layer.named_modules():
         for name, weight in module.named_parameters(recurse=False):
             kept = module._hf_hook.weights_map
-            place = kept.dataset.index.get(f"{kept.prefix}{name}", {})
-            if "safetensors_file" in place:
-                # Bytes of the file are mapped here, and read when they are copied.
-                saved = safe_open(place["safetensors_file"], "pt").get_tensor(place["weight_name"])
+            found = kept.dataset.index.get(f"{kept.prefix}{name}", {})
+            if "safetensors_file" in found:
+                own, file = found["weight_name"], found["safetensors_file"]
+                entries = safe_open(file, "pt").get_tensor(own)
+                begun = file, _starts(file)[own]
             else:
-                saved = kept[name]
+                entries, begun = kept[name], None
             if device.type == "cuda":
-                saved = saved.to(weight.dtype).pin_memory()
-            yield f"{path}.{name}".removeprefix("."), saved
+                entries, begun = entries.to(weight.dtype).pin_memory(), None
+            yield f"{path}.{name}".removeprefix("."), SavedWeight(entries, begun)
+
+
+@cache
+def _starts(file: str) -> dict[str, int]:
+    """Bytes in front of each tensor of a safetensors file, whose header says where they are."""
+    with open(file, "rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        header = json.loads(opened.read(size))
+    header.pop("__metadata__", None)
+    return {name: 8 + size + told["data_offsets"][0] for name, told in header.items()}
