@@ -122,7 +122,7 @@ def _placed(name: str | Path, memory: float, device: torch.device, dtype: str) -
 
     logging.getLogger(big_modeling.__name__).setLevel(logging.ERROR)  # it warns of what was asked
     config = _loaded(AutoConfig, "configuration", name)
-    kind = config.dtype if dtype == "auto" else DTYPES[dtype]
+    kind = DTYPES.get(dtype) or config.dtype or torch.float32
     return placed(config, memory, device, kind)
 
 

@@ -107,16 +107,25 @@ class SavedWeight:
             place.copy_(self.entries, non_blocking=True)
             return
         entries = place if place.dtype == self.entries.dtype else torch.empty_like(self.entries)
-        left = entries.view(-1).view(torch.uint8).numpy().data
-        with open(self.file[0], "rb", buffering=0) as file:
-            file.seek(self.file[1])
-            while left:
-                num_bytes = file.readinto(left)
-                if not num_bytes:
-                    raise PlannerError(f"{self.file[0]}: has become shorter; load the model again")
-                left = left[num_bytes:]
+        try:
+            _read_whole(*self.file, entries.view(-1).view(torch.uint8).numpy().data)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise PlannerError(
+                f"{self.file[0]}: cannot be read any more: {reason}; load the model again"
+            ) from None
         if entries is not place:
             place.copy_(entries)
+
+
+def _read_whole(path: str, start: int, left: memoryview) -> None:
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        while left:
+            num_bytes = file.readinto(left)  # the system reads two gigabytes at a time, at most
+            if not num_bytes:
+                raise OSError("it has become shorter")
+            left = left[num_bytes:]
 
 
 class ReadLayer:

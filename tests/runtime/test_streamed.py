@@ -99,6 +99,18 @@ def test_a_text_is_the_same_and_commands_take_the_memory(tmp_path):
     assert "6 of 6 layers read" in pair.load()[0].attention
 
 
+@pytest.mark.parametrize("content", [None, b"short"], ids=["gone", "shorter"])
+def test_a_file_that_changes_meanwhile_ends_a_pass_in_one_line(tmp_path, content):
+    model = load_model(saved(tmp_path), memory=0)
+    logits(model)  # the first layer has been read again, the second has not
+    path = tmp_path / "model.safetensors"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(PlannerError, match=r"tensors: cannot be read any more: (No such|it has)"):
+        logits(model)
+
+
 def test_what_cannot_be_streamed_is_refused_in_one_line(tmp_path):
     saved(tmp_path)
     with pytest.raises(PlannerError, match="target memory: got dtype int8, expected one that"):
