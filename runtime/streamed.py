@@ -9,7 +9,7 @@ however many tokens it goes: this is where large trees pay (Chen et al., 2024, "
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -238,7 +238,8 @@ def stream(model: PreTrainedModel, placement: Placement) -> None:
     layers = list(model.get_submodule(placement.layers).children())
     device = model.get_input_embeddings().weight.device
     read = layers[placement.num_kept :]
-    saved = [dict(_saved(layer, device)) for layer in read]
+    starts = cache(_starts)  # for this model: a file that is saved anew has other places
+    saved = [dict(_saved(layer, device, starts)) for layer in read]
     remove_hook_from_module(model, recurse=True)
     most = max(map(ReadLayer.num_bytes, read))
     places = [torch.empty(most, dtype=torch.uint8, device=device) for _ in range(2)]
@@ -258,7 +259,9 @@ def stream(model: PreTrainedModel, placement: Placement) -> None:
     )
 
 
-def _saved(layer: nn.Module, device: torch.device) -> Iterator[tuple[str, SavedWeight]]:
+def _saved(
+    layer: nn.Module, device: torch.device, starts: Callable[[str], dict[str, int]]
+) -> Iterator[tuple[str, SavedWeight]]:
     """Each weight of a layer where accelerate has found it."""
     from safetensors import safe_open
 
@@ -269,7 +272,7 @@ def _saved(layer: nn.Module, device: torch.device) -> Iterator[tuple[str, SavedW
             if "safetensors_file" in found:
                 own, file = found["weight_name"], found["safetensors_file"]
                 entries = safe_open(file, "pt").get_tensor(own)
-                begun = file, _starts(file)[own]
+                begun = file, starts(file)[own]
             else:
                 entries, begun = kept[name], None
             if device.type == "cuda":
@@ -277,7 +280,6 @@ def _saved(layer: nn.Module, device: torch.device) -> Iterator[tuple[str, SavedW
             yield f"{path}.{name}".removeprefix("."), SavedWeight(entries, begun)
 
 
-@cache
 def _starts(file: str) -> dict[str, int]:
     """Bytes in front of each tensor of a safetensors file, whose header says where they are."""
     with open(file, "rb") as opened:

@@ -111,6 +111,14 @@ def test_a_file_that_changes_meanwhile_ends_a_pass_in_one_line(tmp_path, content
         logits(model)
 
 
+def test_a_folder_that_is_saved_anew_is_read_as_it_is_now(tmp_path):
+    first = load_model(saved(tmp_path), memory=0)
+    logits(first)
+    saved(tmp_path, dtype=torch.bfloat16)  # other weights, at other places of the file
+    again, whole = (load_model(tmp_path, dtype="float32", memory=memory) for memory in (0, None))
+    assert torch.equal(logits(again), logits(HuggingFaceModel(whole.module)))
+
+
 def test_what_cannot_be_streamed_is_refused_in_one_line(tmp_path):
     saved(tmp_path)
     with pytest.raises(PlannerError, match="target memory: got dtype int8, expected one that"):
