@@ -10,6 +10,7 @@ import numpy as np
 import psutil
 
 from runtime.cores import allowed_cores, busy_seconds
+from runtime.processes import num_launched
 
 from .journal import Piece
 
@@ -65,11 +66,13 @@ def _clock_mhz() -> float:
 
 
 def core_seconds() -> tuple[float, float]:
-    """`busy_seconds`, and those of this process and of those that it started."""
+    """`busy_seconds`, and those of this process and of others that it or torchrun has started."""
     busy, me = busy_seconds(), psutil.Process()
+    first = me.parent() if num_launched() > 1 else me
+    assert first is not None
     ended = me.cpu_times()
     own = getattr(ended, "children_user", 0.0) + getattr(ended, "children_system", 0.0)
-    for process in (me, *me.children(recursive=True)):
+    for process in (first, *first.children(recursive=True)):
         try:
             times = process.cpu_times()
         except psutil.Error:  # it has just ended

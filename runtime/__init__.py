@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .scheduler import Request, Scheduler
     from .session import Session, StepRecord
     from .table import TableModel
+    from .tensor_parallel import load_parallel
     from .token_distribution import distribution
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "decode_prompts",
     "distribution",
     "load_model",
+    "load_parallel",
     "load_tokenizer",
     "sampling_of",
 ]
@@ -69,6 +71,7 @@ HOMES = {
     "Session": "runtime.session",
     "StepRecord": "runtime.session",
     "TableModel": "runtime.table",
+    "load_parallel": "runtime.tensor_parallel",
     "distribution": "runtime.token_distribution",
 }
 """Public name -> the module that it lives in."""

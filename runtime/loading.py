@@ -20,11 +20,12 @@ from .language_model import LanguageModel
 from .llama_shape import FAMILIES
 from .models import HuggingFaceModel
 from .short_weights import to_eight_bits
+from .split import PartModel, num_parts
 from .streamed import Placement, StreamedModel, placed, stream
 from .vocabulary import Tokens, matched, refit
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 _log = logging.getLogger(__name__)
 
@@ -84,12 +85,37 @@ def load_model(
     return with_attention(model, attention, name=str(name))
 
 
-def _match_vocabulary(draft: PreTrainedModel, name: str | Path, target: str | Path) -> None:
-    from transformers import AutoConfig
+def load_part(
+    name: str | Path, num_processes: int, *, dtype: str, attention: str
+) -> PreTrainedModel:
+    """This process's part of a model that `num_processes` processes load together, each on its own
+    device.  Raises PlannerError as `load_model` does, and for models that are not to be split."""
+    from transformers import AutoModelForCausalLM
+    from transformers.distributed import DistributedConfig
 
+    try:
+        model = _loaded(
+            AutoModelForCausalLM, "causal language model that is split", name,
+            dtype=checked_dtype(dtype),
+            attn_implementation=attention if attention in MASKED else None,
+            distributed_config=DistributedConfig(tp_plan="auto", tp_size=num_processes),
+        )  # fmt: skip
+    except torch.OutOfMemoryError:
+        raise PlannerError(
+            f"{name}: does not fit into the memory of {num_processes} devices; choose more of them"
+        ) from None
+    if num_parts(model) == 1:
+        raise PlannerError(
+            f"{name}: got a {model.config.model_type} model, which transformers does not know how "
+            "to split; load it into one process"
+        )
+    return model
+
+
+def _match_vocabulary(draft: PreTrainedModel, name: str | Path, target: str | Path) -> None:
     sizes = [
         config.get_text_config(decoder=True).vocab_size
-        for config in (_loaded(AutoConfig, "configuration", target), draft.config)
+        for config in (load_config(target), draft.config)
     ]
     try:
         tokenizers = [load_tokenizer(each) for each in (target, name)]
@@ -118,10 +144,9 @@ def _placed(name: str | Path, memory: float, device: torch.device, dtype: str) -
             "give --dtype float32, bfloat16 or float16"
         )
     from accelerate import big_modeling
-    from transformers import AutoConfig
 
     logging.getLogger(big_modeling.__name__).setLevel(logging.ERROR)  # it warns of what was asked
-    config = _loaded(AutoConfig, "configuration", name)
+    config = load_config(name)
     kind = DTYPES.get(dtype) or config.dtype or torch.float32
     return placed(config, memory, device, kind)
 
@@ -191,6 +216,8 @@ def _quickest(model: PreTrainedModel, name: str | None) -> HuggingFaceModel:
     """The fastest adapter around a model, on the device that it is on."""
     if hasattr(model, "streaming"):
         return StreamedModel(model, name=name)
+    if num_parts(model) > 1:
+        return PartModel(model, name=name)
     return graphed(model, name=name) if model.device.type == "cuda" else fused(model, name=name)
 
 
@@ -209,6 +236,17 @@ def as_language_model(
         f"model: got a {type(model).__name__}, expected a transformers causal language model or a "
         "runtime.LanguageModel; load names and folders with runtime.load_model"
     )
+
+
+def load_config(name: str | Path) -> PreTrainedConfig:
+    """The configuration of the model in the folder or hub repository `name`.
+
+    Raises PlannerError likewise.
+    """
+    from transformers import AutoConfig
+
+    config: PreTrainedConfig = _loaded(AutoConfig, "configuration", name)
+    return config
 
 
 def load_tokenizer(name: str | Path) -> Any:

@@ -39,6 +39,7 @@ def describe_execution(target: LanguageModel) -> Execution:
         attention=target.attention,
         cuda_graphs=recorded,
         target_memory=getattr(target, "memory", None),
+        tensor_parallel=getattr(target, "num_processes", None),
     )
 
 

@@ -8,6 +8,7 @@ behind it (`embedded/target@25M`) for the same function inflated to a larger sha
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ class NamedPair:
     threads: int | None
     plan: Plan | None = None
     target_memory: float | None = None
+    tensor_parallel: int | None = None
 
     @cached_property
     def names(self) -> tuple[str, str]:
@@ -59,14 +61,20 @@ class NamedPair:
         """The target and the draft.  Raises PlannerError for a name that leads to none."""
         import torch
 
-        torch.set_num_threads(self.threads or free_threads(torch.get_num_threads()))
-        dtype, memory = self.dtype, self.target_memory
+        from runtime.processes import num_launched
+
+        dtype, memory, processes = self.dtype, self.target_memory, self.tensor_parallel
         if self.plan is not None and self.plan.made_from is not None:
             planned = self.plan.made_from.execution
             dtype = dtype or planned.dtype
             memory = planned.target_memory if memory is None else memory
+            processes = processes or planned.tensor_parallel
+        processes = processes or num_launched()
+        usual = max(1, torch.get_num_threads() // processes)
+        torch.set_num_threads(self.threads or free_threads(usual))
         load = partial(load_named, device=self.device, dtype=dtype, attention=self.attention)
-        target = load(self.names[0], memory=memory)
+        several = processes if processes > 1 else None
+        target = load(self.names[0], memory=memory, num_processes=several)
         draft = self.names[1]
         if not any(is_embedded(each.removesuffix(BESIDE_LOOKUP)) for each in self.names):
             load = partial(load, drafts_for=self.names[0])
@@ -154,20 +162,41 @@ def pair_names(target: str | None, draft: str | None, plan: Plan | None = None) 
 def load_named(
     name: str, *, device: str | None, dtype: str | None, attention: str, **others: Any
 ) -> LanguageModel:
-    """The model called `name`, with what `load_model` is told besides.
+    """The model called `name`, with what `load_model` is told besides, or, of the number of
+    processes, `load_parallel`.
 
     Raises PlannerError for a name that leads to none.
     """
     import torch
 
-    from runtime.loading import checked_device, load_model
+    from runtime.loading import checked_device
 
     quiet_hub()
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = dtype or ("float32" if checked_device(device).type == "cpu" else "bfloat16")
-    load = _load_embedded if is_embedded(name) else load_model
+    others = {word: value for word, value in others.items() if value is not None}
+    load = _loader(name, set(others))
     return load(name, device=device, dtype=dtype, attention=attention, **others)
+
+
+def _loader(name: str, told: set[str]) -> Callable[..., LanguageModel]:
+    """The function that loads a model, which can be told this besides."""
+    from runtime.loading import load_model
+    from runtime.tensor_parallel import load_parallel
+
+    if not is_embedded(name):
+        if {"memory", "num_processes"} <= told:
+            raise PlannerError(
+                "target: got --target-memory and --tensor-parallel, expected one of them"
+            )
+        return load_parallel if "num_processes" in told else load_model
+    if told:
+        raise PlannerError(
+            f"target: got {name}, which is made in memory, expected a model that was saved: only "
+            "such a one can be read in parts"
+        )
+    return _load_embedded
 
 
 def quiet_hub() -> None:
@@ -190,19 +219,13 @@ def is_embedded(name: str) -> bool:
     return False
 
 
-def _load_embedded(
-    name: str, *, device: str, dtype: str, attention: str, memory: float | None = None
-) -> LanguageModel:
+def _load_embedded(name: str, *, device: str, dtype: str, attention: str) -> LanguageModel:
     from transformers.utils import logging
 
     from runtime.embedded import pair_paths
     from runtime.loading import checked_attention, load_model, rounded, with_attention
 
     checked_attention(attention)
-    if memory is not None:
-        raise PlannerError(
-            f"target memory: got {name}, which is made in memory, expected a model that was saved"
-        )
     base, at, shape = name.partition("@")
     pair, place = EMBEDDED[base]
     logging.disable_progress_bar()  # a bar for a few megabytes

@@ -110,6 +110,11 @@ MODEL_OPTIONS = (
         "every pass, from the host's memory, on cpu from the disk (default: a plan's own, else no "
         "limit).",
     ),
+    setting(
+        "--tensor-parallel", type=click.IntRange(1), metavar="N",
+        help="Split the target's weights over so many processes, each on a GPU of its own "
+        "(default: a plan's own, or those that torchrun has started, else 1).",
+    ),
 )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ OF_THIS_RUNTIME = (
     "thorough", "contexts", "num_ranks", "num_replayed", "num_expanded", "heads", "repeats",
 )  # fmt: skip
 """Parameters that mean nothing to an engine: it drafts chains, and is timed in its own way."""
-OF_MODELS_HERE = ("device", "dtype", "attention", "target_memory")
+OF_MODELS_HERE = ("device", "dtype", "attention", "target_memory", "tensor_parallel")
 """Parameters that mean nothing where only the engine loads the models."""
 
 

@@ -90,3 +90,9 @@ class Execution(Part):
         description="GB that the target's layers might take, where the others were read in every "
         "pass",
     )
+    tensor_parallel: int | None = Field(
+        default=None,
+        ge=2,
+        exclude_if=lambda processes: processes is None,
+        description="processes that the target's weights were split over, each on its own device",
+    )
