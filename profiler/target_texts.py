@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -11,8 +10,7 @@ from torch import Tensor
 from planner.documents.document import PlannerError
 from planner.documents.sampling import Sampling
 from runtime.held_tokens import held_by
-from runtime.language_model import LanguageModel
-from runtime.models import HuggingFaceModel
+from runtime.language_model import LanguageModel, PassInput, answers, text_input
 from runtime.pair import Served
 from runtime.randomness import Source, seeded_source
 from runtime.token_distribution import distribution
@@ -28,25 +26,14 @@ def sample_continuations(
     num_tokens: int,
     seed: int,
 ) -> list[list[int]]:
-    """Texts that `model` writes behind prompts: `num_tokens` tokens, or up to a stop token.
-
-    Prompts of equal length are continued together, without padding.
-    """
+    """Texts that `model` writes behind prompts: `num_tokens` tokens, or up to a stop token."""
     source = seeded_source(seed, model.device)
-    results: dict[int, list[int]] = {}
-    by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
-    for _, group in groupby(by_length, key=lambda index: len(prompts[index])):
-        indices = list(group)
-        for start in range(0, len(indices), BATCH_SIZE):
-            batch = indices[start : start + BATCH_SIZE]
-            texts = [prompts[index] for index in batch]
-            if isinstance(model, HuggingFaceModel):
-                written = _together(model, texts, sampling, num_tokens, source)
-            else:
-                written = [one_by_one(model, each, sampling, num_tokens, source) for each in texts]
-            results.update(zip(batch, written, strict=True))
-    stop = set(model.stop_tokens)
-    return [_until_stop(results[index], stop) for index in range(len(prompts))]
+    written: list[list[int]] = []
+    for start in range(0, len(prompts), BATCH_SIZE):
+        written += _together(
+            model, prompts[start : start + BATCH_SIZE], sampling, num_tokens, source
+        )
+    return written
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], pair: Served, num_tokens: int) -> None:
@@ -67,33 +54,44 @@ def check_prompts(prompts: Sequence[Sequence[int]], pair: Served, num_tokens: in
 
 @torch.inference_mode()
 def _together(
-    model: HuggingFaceModel,
-    prompts: list[Sequence[int]],
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     num_tokens: int,
     source: Source,
 ) -> list[list[int]]:
-    cache = None
-    tokens = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
-    held: Tensor | None = None
-    written: list[Tensor] = []
+    """All texts a token longer in each pass, those that have not ended."""
+    texts = [list(prompt) for prompt in prompts]
+    caches = [model.new_cache(len(text) + num_tokens) for text in texts]
+    for text, cache in zip(texts, caches, strict=True):
+        if len(text) > 1:
+            text_input(model, text[:-1], cache, num_logits=0).answer()
+    going, stop = list(range(len(texts))), set(model.stop_tokens)
     for _ in range(num_tokens):
-        output = model.module(
-            input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1
-        )
-        cache, logits = output.past_key_values, output.logits[:, -1]
-        if sampling.penalizes:
-            held = logits.new_zeros(logits.shape, dtype=torch.bool) if held is None else held
-            held.scatter_(1, tokens, True)
-        tokens = source.categorical(distribution(logits, sampling, held))[:, None]
-        written.append(tokens)
-    return torch.cat(written, dim=1).tolist()
+        if not going:
+            break
+        last = torch.tensor([[texts[index][-1]] for index in going], device=model.device)
+        asked = [
+            PassInput(model, token, torch.tensor([caches[index].length]), caches[index])
+            for index, token in zip(going, last, strict=True)
+        ]
+        logits = torch.cat([answer.logits for answer in answers(asked)])
+        held = _held([texts[index] for index in going], logits) if sampling.penalizes else None
+        drawn = source.categorical(distribution(logits, sampling, held)).tolist()
+        for index, token in zip(going, drawn, strict=True):
+            texts[index].append(token)
+        going = [index for index, token in zip(going, drawn, strict=True) if token not in stop]
+    return [text[len(prompt) :] for text, prompt in zip(texts, prompts, strict=True)]
+
+
+def _held(texts: Sequence[Sequence[int]], logits: Tensor) -> Tensor:
+    return torch.stack([held_by(text, logits.shape[-1], logits.device) for text in texts])
 
 
 def one_by_one(
     model: LanguageModel, prompt: Sequence[int], sampling: Sampling, num_tokens: int, source: Source
 ) -> list[int]:
-    """The same for one prompt through the runtime's own forward pass: slow and obvious."""
+    """The same for one prompt, with no look at stop tokens: slow and obvious."""
     cache = model.new_cache(len(prompt) + num_tokens)
     tokens = torch.tensor(list(prompt), device=model.device)
     written: list[int] = []
@@ -104,10 +102,3 @@ def one_by_one(
         tokens = source.categorical(distribution(logits, sampling, held))
         written.append(int(tokens))
     return written
-
-
-def _until_stop(tokens: list[int], stop: set[int]) -> list[int]:
-    for place, token in enumerate(tokens):
-        if token in stop:
-            return tokens[: place + 1]
-    return tokens

@@ -15,7 +15,7 @@ from planner.documents import pieces as pieces_module
 from planner.documents.sampling import Sampling
 from planner.documents.version import VERSION
 from planner.verifiers import VERIFIERS
-from profiler import Pair, Settings, discard_pieces, disturbance, measure_profile
+from profiler import Pair, Settings, discard_pieces, disturbance, measure_profile, target_texts
 from profiler import measure as measure_module
 from profiler.journal import Journal, measured_by
 from profiler.target_texts import one_by_one, sample_continuations
@@ -23,6 +23,7 @@ from profiler.times import sweeps as curves_module
 from profiler.times.cost_grid import bush, grid, typical_tree
 from profiler.times.sweeps import NUM_SMALL, ROWS_ALONE, CostRounds, CostSweeps
 from runtime import HuggingFaceModel, TableModel
+from runtime.language_model import answers
 from runtime.randomness import seeded_source
 
 V = 5
@@ -271,6 +272,17 @@ def test_continuing_together_equals_one_by_one(penalty):
     source = seeded_source(0, model.device)
     together = sample_continuations(model, prompts, greedy, 12, seed=0)
     assert together == [one_by_one(model, prompt, greedy, 12, source) for prompt in prompts]
+
+
+def test_texts_of_any_lengths_grow_in_the_same_passes_until_they_stop(monkeypatch):
+    model, sizes = table(0, stop_tokens=(2,)), []
+    monkeypatch.setattr(
+        target_texts, "answers", lambda asked: sizes.append(len(asked)) or answers(asked)
+    )
+    texts = sample_continuations(model, [[0], [1, 3], [4, 0, 0]] * 9, SAMPLINGS[1], 20, seed=0)
+    assert sizes == [sum(len(text) > step for text in texts) for step in range(len(sizes))]
+    assert max(map(len, texts)) == len(sizes) <= 20
+    assert sizes[0] == 27 > sizes[1]
 
 
 def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, quiet, monkeypatch):
