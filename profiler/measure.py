@@ -7,7 +7,7 @@ Half of the times are taken at first and half at last, with everything else betw
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
@@ -38,12 +38,16 @@ from .recording import Recording, record_replays, replay_entry, replayed_verifie
 from .target_texts import check_prompts
 from .times.batches import grid_at
 from .times.cost_grid import CostGrid, chain_sizes, powers_of_two
-from .times.sweeps import IN_A_ROW, NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps
+from .times.sweeps import IN_A_ROW, NUM_SMALL, SMALL_SIZES, CostRounds, CostSweeps, plain_steps
 
 SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
 """Milliseconds that a sweep takes for each node of the largest tree, tracing for each position of
 the texts, and recording for each tree, with the embedded models on two cores: only the bar goes by
 them."""
+SLOW_MS, SLOW_REPEATS = 200.0, 5
+"""A step of the target alone that takes longer is slow; and how many sweeps there are then, if
+nobody asks for another number.  Twenty over all sizes would be hours, and little disturbs so long a
+step: its time is mostly that of reading the target's weights."""
 MOST_AGAIN = 0.25
 """The part of the time that timed pieces have taken so far which disturbed ones may take again."""
 BAR = "{desc}{percentage:3.0f}%|{bar}| {elapsed} so far, {remaining} left"
@@ -101,7 +105,16 @@ def measure_profile(
         "seed": settings.seed,
     }
     journal = Journal(output, identity, measured_by(), report_line)
-    return _Measurement(pair, prompts, settings, extent, heads, journal).profile()
+    alone = _Measurement(pair, prompts, settings, extent, heads, journal).plain_steps()
+    slow = float(np.median(alone)) > SLOW_MS
+    if slow and settings.repeats is None:
+        extent = replace(extent, repeats=min(SLOW_REPEATS, extent.repeats))
+    if slow:
+        report_line(
+            f"a step of the target takes {np.median(alone):.0f} ms: fewer sizes are timed, "
+            f"{extent.repeats} times each"
+        )
+    return _Measurement(pair, prompts, settings, extent, heads, journal, slow=slow).profile()
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,17 @@ class _Measurement:
     extent: Extent
     heads: Mapping[Sampling, ScoringHead]
     journal: Journal
+    slow: bool = False
+    """Do the target's steps take longer than `SLOW_MS`?"""
+
+    def plain_steps(self) -> np.ndarray:
+        """Milliseconds of some of the target's steps alone, float64, measured now or before."""
+        timed = self._timed()[0]
+        measure = partial(
+            plain_steps, self.pair.target, self._text(timed.context), timed.sampling,
+            seed=self.settings.seed,
+        )  # fmt: skip
+        return self.journal.piece("target-alone", measure)["step_ms"]
 
     def profile(self) -> Profile:
         """Everything, in an order that lets no slow spell of the machine meet all times."""
@@ -191,12 +215,12 @@ class _Measurement:
 
     def _sweeps(self) -> dict[str, CostSweeps]:
         """The sweeps over all that is timed, by name."""
-        joined = np.array([token for prompt in self.prompts for token in prompt])
+        vocab_size, slow = self.pair.vocab_size, self.slow
         return {
             timed.name: CostSweeps(
                 self.pair,
-                np.resize(joined, timed.context).tolist(),
-                grid_at(timed.batch_size, self.extent.max_nodes, self.pair.vocab_size),
+                self._text(timed.context),
+                grid_at(timed.batch_size, self.extent.max_nodes, vocab_size, slow=slow),
                 timed.sampling,
                 seed=self.settings.seed,
                 heads={
@@ -207,6 +231,12 @@ class _Measurement:
             )
             for timed in self._timed()
         }
+
+    def _text(self, context: int) -> list[int]:
+        """The tokens of the prompts, as many as that."""
+        joined = np.array([token for prompt in self.prompts for token in prompt])
+        text: list[int] = np.resize(joined, context).tolist()
+        return text
 
     def _timed(self) -> list[_Timed]:
         """All that times are taken at.  Steps that draw no token have less to do, those that do

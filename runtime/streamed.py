@@ -9,6 +9,7 @@ however many tokens it goes: this is where large trees pay (Chen et al., 2024, "
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -87,6 +88,45 @@ def placed(
     return Placement(memory, name, num_kept, modules)
 
 
+class WeightFile:
+    """A safetensors file that stays open: whatever is at its path later, it is read as it was.
+
+    starts  bytes in front of each tensor, by its name
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115  closed when nobody has it
+        size = int.from_bytes(self._file.read(8), "little")
+        header = json.loads(self._file.read(size))
+        header.pop("__metadata__", None)
+        self.starts = {name: 8 + size + told["data_offsets"][0] for name, told in header.items()}
+        self._written = self._last_written()
+
+    def fill(self, left: memoryview, start: int) -> None:
+        """Read what stands at byte `start` and behind it, as much as there is room for.
+
+        Raises PlannerError where the file was written to since it was opened, or cannot be read.
+        """
+        try:
+            self._file.seek(start)
+            while left:
+                num_bytes = self._file.readinto(left)  # two gigabytes at a time, at most
+                if not num_bytes:
+                    break
+                left = left[num_bytes:]
+        except OSError as error:
+            raise PlannerError(
+                f"{self._path}: cannot be read any more: {error.strerror}; load the model again"
+            ) from None
+        if left or self._last_written() != self._written:
+            raise PlannerError(f"{self._path}: was written to meanwhile; load the model again")
+
+    def _last_written(self) -> tuple[int, int]:
+        found = os.fstat(self._file.fileno())
+        return found.st_mtime_ns, found.st_size
+
+
 @dataclass(frozen=True)
 class SavedWeight:
     """A weight that is not in its place.
@@ -96,7 +136,7 @@ class SavedWeight:
     """
 
     entries: Tensor
-    file: tuple[str, int] | None = None
+    file: tuple[WeightFile, int] | None = None
 
     def put(self, place: Tensor) -> None:
         """Read the weight into `place`, of its shape.
@@ -106,26 +146,11 @@ class SavedWeight:
         if self.file is None:
             place.copy_(self.entries, non_blocking=True)
             return
+        file, start = self.file
         entries = place if place.dtype == self.entries.dtype else torch.empty_like(self.entries)
-        try:
-            _read_whole(*self.file, entries.view(-1).view(torch.uint8).numpy().data)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise PlannerError(
-                f"{self.file[0]}: cannot be read any more: {reason}; load the model again"
-            ) from None
+        file.fill(entries.view(-1).view(torch.uint8).numpy().data, start)
         if entries is not place:
             place.copy_(entries)
-
-
-def _read_whole(path: str, start: int, left: memoryview) -> None:
-    with open(path, "rb", buffering=0) as file:
-        file.seek(start)
-        while left:
-            num_bytes = file.readinto(left)  # the system reads two gigabytes at a time, at most
-            if not num_bytes:
-                raise OSError("it has become shorter")
-            left = left[num_bytes:]
 
 
 class ReadLayer:
@@ -238,8 +263,8 @@ def stream(model: PreTrainedModel, placement: Placement) -> None:
     layers = list(model.get_submodule(placement.layers).children())
     device = model.get_input_embeddings().weight.device
     read = layers[placement.num_kept :]
-    starts = cache(_starts)  # for this model: a file that is saved anew has other places
-    saved = [dict(_saved(layer, device, starts)) for layer in read]
+    opened = cache(WeightFile)
+    saved = [dict(_saved(layer, device, opened)) for layer in read]
     remove_hook_from_module(model, recurse=True)
     most = max(map(ReadLayer.num_bytes, read))
     places = [torch.empty(most, dtype=torch.uint8, device=device) for _ in range(2)]
@@ -260,7 +285,7 @@ def stream(model: PreTrainedModel, placement: Placement) -> None:
 
 
 def _saved(
-    layer: nn.Module, device: torch.device, starts: Callable[[str], dict[str, int]]
+    layer: nn.Module, device: torch.device, opened: Callable[[str], WeightFile]
 ) -> Iterator[tuple[str, SavedWeight]]:
     """Each weight of a layer where accelerate has found it."""
     from safetensors import safe_open
@@ -268,22 +293,14 @@ def _saved(
     for path, module in layer.named_modules():
         for name, weight in module.named_parameters(recurse=False):
             kept = module._hf_hook.weights_map
+            begun: tuple[WeightFile, int] | None = None
             found = kept.dataset.index.get(f"{kept.prefix}{name}", {})
             if "safetensors_file" in found:
                 own, file = found["weight_name"], found["safetensors_file"]
                 entries = safe_open(file, "pt").get_tensor(own)
-                begun = file, starts(file)[own]
+                begun = opened(file), opened(file).starts[own]
             else:
-                entries, begun = kept[name], None
+                entries = kept[name]
             if device.type == "cuda":
                 entries, begun = entries.to(weight.dtype).pin_memory(), None
             yield f"{path}.{name}".removeprefix("."), SavedWeight(entries, begun)
-
-
-def _starts(file: str) -> dict[str, int]:
-    """Bytes in front of each tensor of a safetensors file, whose header says where they are."""
-    with open(file, "rb") as opened:
-        size = int.from_bytes(opened.read(8), "little")
-        header = json.loads(opened.read(size))
-    header.pop("__metadata__", None)
-    return {name: 8 + size + told["data_offsets"][0] for name, told in header.items()}

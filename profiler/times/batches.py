@@ -104,7 +104,7 @@ class Rows:
         )
 
 
-def grid_at(batch_size: int, max_nodes: int, vocab_size: int) -> CostGrid:
+def grid_at(batch_size: int, max_nodes: int, vocab_size: int, *, slow: bool = False) -> CostGrid:
     """The sizes that are timed where so many requests decode together: passes have no more rows
     than `max_nodes`, the largest tree of one request.
 
@@ -117,4 +117,4 @@ def grid_at(batch_size: int, max_nodes: int, vocab_size: int) -> CostGrid:
             f"max_nodes = {max_nodes}, passes over so many rows in all are timed, and a tree of "
             f"{LEAST_NODES} nodes is each request's least; name a larger max_nodes"
         )
-    return replace(CostGrid.up_to(share, vocab_size), batch_size=batch_size)
+    return replace(CostGrid.up_to(share, vocab_size, slow=slow), batch_size=batch_size)

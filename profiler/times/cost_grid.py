@@ -32,6 +32,8 @@ NEVER = float(np.nextafter(1, 0))
 EVERY_SIZE = 64
 """No tree size up to here is left out: matrix kernels work in tiles, so that 12 nodes can be
 cheaper than 11 and 13, and what lies between two measured sizes is anybody's guess."""
+EVERY_SLOW_SIZE = 8
+"""The same for a slow target: what its weights take to be read is most of every pass."""
 FORK = Tree([-1, 0, 0])
 """The tree of three nodes that is timed: the least in which a verifier chooses between children."""
 FEW_SIZES = (2, 3, 16)
@@ -55,6 +57,8 @@ class CostGrid:
                     no node of a tree that is timed has more children
     verifiers       whose acceptance walks are timed, the first one's at every size
     batch_size      requests that decode together: sizes and widths are those of each
+    slow            a step takes so long that what one leaves in caches is nothing to the next: each
+                    is timed once, behind any other
     """
 
     num_nodes: tuple[int, ...]
@@ -62,15 +66,22 @@ class CostGrid:
     num_candidates: int
     verifiers: tuple[str, ...] = TIMED_VERIFIERS
     batch_size: int = 1
+    slow: bool = False
 
     @classmethod
     def up_to(
-        cls, max_nodes: int, vocab_size: int, verifiers: tuple[str, ...] = TIMED_VERIFIERS
+        cls,
+        max_nodes: int,
+        vocab_size: int,
+        verifiers: tuple[str, ...] = TIMED_VERIFIERS,
+        *,
+        slow: bool = False,
     ) -> CostGrid:
         """Trees of up to `max_nodes` nodes; levels of up to half as many expanded ones."""
         widest = max(1, min(max_nodes // 2, vocab_size))
+        sizes = grid(max_nodes, EVERY_SLOW_SIZE if slow else EVERY_SIZE)
         most = min(NUM_CANDIDATES, vocab_size)
-        return cls(tuple(grid(max_nodes, EVERY_SIZE)), tuple(grid(widest)), most, verifiers)
+        return cls(tuple(sizes), tuple(grid(widest)), most, verifiers, slow=slow)
 
     @property
     def few_nodes(self) -> tuple[int, ...]:

@@ -30,13 +30,23 @@ from planner.documents.tree import Tree
 from planner.policies import Policy
 from planner.policies.fixed import FixedTree
 from planner.verifiers import VERIFIERS
+from runtime.language_model import LanguageModel
 from runtime.pair import Pair
 from runtime.randomness import seeded_source
 from runtime.session import Score, StepRecord
 
 from ..journal import Piece
 from .batches import Rows
-from .cost_grid import CHAINS, TREES, CostGrid, Growing, ShownTree, bush, growing_kinds
+from .cost_grid import (
+    CHAINS,
+    TIMED_VERIFIERS,
+    TREES,
+    CostGrid,
+    Growing,
+    ShownTree,
+    bush,
+    growing_kinds,
+)
 from .pace import at_one_pace, curve
 
 LONE_ROOT = Tree([-1])
@@ -99,6 +109,7 @@ class CostSweeps:
         self._order = np.random.default_rng(seed)
         self._kinds = growing_kinds(grid, heads or {})
         self._repeated = "verify", f"overhead/{self._first}"
+        self._num_small = 1 if grid.slow else NUM_SMALL
         self._settles = True  # steps are timed behind as many as they settle in
         self._is_warm = False
         self._counts = self._all_counts()
@@ -117,10 +128,10 @@ class CostSweeps:
 
     def sweep(self) -> Piece:
         """One repetition: milliseconds by name, float64 [number of counts] each, NaN where not
-        measured; [`NUM_SMALL`, number of counts] where small trees are run again, and
-        [`ROWS_ALONE`, `NUM_ALONE`] where a model decodes alone."""
+        measured; [`NUM_SMALL`, number of counts] where small trees are run again (by slow targets
+        [1, ...]), and [`ROWS_ALONE`, `NUM_ALONE`] where a model decodes alone."""
         times = {name: np.full(len(counts), np.nan) for name, counts in self._counts.items()}
-        times |= {name: np.tile(times[name], (NUM_SMALL, 1)) for name in self._repeated}
+        times |= {name: np.tile(times[name], (self._num_small, 1)) for name in self._repeated}
         times |= {name: np.tile(times[name], (ROWS_ALONE, NUM_ALONE)) for name in ALONE}
         roots: Roots = {name: [] for name in times if name.endswith("draft_root")}
         for place in self._order.permutation(len(self._tasks)):
@@ -203,7 +214,7 @@ class CostSweeps:
         places = [
             (place, again)
             for place in row
-            for again in range(NUM_SMALL if sizes[place] <= SMALL_SIZES else 1)
+            for again in range(self._num_small if sizes[place] <= SMALL_SIZES else 1)
         ]
         policies = [
             partial(FixedTree, self._grid.tree(sizes[each], self._first)) for each, _ in places
@@ -218,13 +229,13 @@ class CostSweeps:
     def _time_widths(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
         widths = [self._grid.widths[place] for place in row]
         bushes = [partial(FixedTree, bush(width, width)) for width in widths]
-        steps = _in_a_row(self._pair, bushes)
+        steps = self._in_a_row(self._pair, bushes)
         times["draft"][row] = [np.mean(step.draft_ms[1:]) for step in steps]
 
     def _time_growing_widths(self, row: Sequence[int], times: Piece, roots: Roots) -> None:
         most, widths = self._grid.num_candidates, [self._grid.widths[place] for place in row]
         bushes = [partial(ShownTree, bush(width, most), most) for width in widths]
-        for place, width, step in zip(row, widths, _in_a_row(self._pair, bushes), strict=True):
+        for place, width, step in zip(row, widths, self._in_a_row(self._pair, bushes), strict=True):
             passes = zip(step.draft_ms[1:], step.widths[1:], strict=True)
             times[f"{TREES}/draft"][place] = np.mean([ms for ms, wide in passes if wide == width])
             roots[f"{TREES}/draft_root"] += step.draft_ms[:1]
@@ -235,17 +246,17 @@ class CostSweeps:
         """Time that one tree takes more under others than under the first verifier, but for the
         target's pass: their walks, and their sampling while it is drafted."""
         policy = partial(FixedTree, tree)
-        (usual,) = _in_a_row(self._pair, [policy])
+        (usual,) = self._in_a_row(self._pair, [policy])
         for verifier in verifiers:
             self._pair.use(VERIFIERS[verifier])
-            (step,) = _in_a_row(self._pair, [policy])
+            (step,) = self._in_a_row(self._pair, [policy])
             more = (step.total_ms - step.verify_ms) - (usual.total_ms - usual.verify_ms)
             times[f"more overhead/{verifier}"][place] = more
         self._pair.use(VERIFIERS[self._first])
 
     def _time_grown(self, name: str, kind: Growing, place: int, times: Piece, roots: Roots) -> None:
         self._pair.use(VERIFIERS[self._first], kind.score)
-        (step,) = _in_a_row(self._pair, [partial(kind.policy, kind.sizes[place])])
+        (step,) = self._in_a_row(self._pair, [partial(kind.policy, kind.sizes[place])])
         self._pair.use(VERIFIERS[self._first])
         times[f"{name}/overhead"][place] = _overhead_ms(step)
         roots[f"{name}/draft_root"] += step.draft_ms[:1]
@@ -260,7 +271,23 @@ class CostSweeps:
     def _settled(
         self, rows: Rows, policies: Sequence[Callable[[], Policy]], num_cold: int
     ) -> list[StepRecord]:
-        return _in_a_row(rows, policies, num_cold if self._settles else 1)
+        return self._in_a_row(rows, policies, num_cold if self._settles else 1)
+
+    def _in_a_row(
+        self, rows: Rows, policies: Sequence[Callable[[], Policy]], num_cold: int = 1
+    ) -> list[StepRecord]:
+        return _in_a_row(rows, policies, 0 if self._grid.slow else num_cold)
+
+
+def plain_steps(
+    target: LanguageModel, text: Sequence[int], sampling: Sampling, *, seed: int
+) -> Piece:
+    """Milliseconds of a few steps of the target alone, behind one: "step_ms", float64 [steps]."""
+    verifier, rng = VERIFIERS[TIMED_VERIFIERS[0]], seeded_source(seed, target.device)
+    grid = CostGrid.up_to(2, target.vocab_size)
+    rows = Rows((target, None), text, grid, verifier=verifier, sampling=sampling, rng=rng)
+    steps = [rows.step(partial(FixedTree, LONE_ROOT)) for _ in range(1 + NUM_ALONE)]
+    return {"step_ms": np.array([step.total_ms for step in steps[1:]])}
 
 
 class CostRounds:
@@ -323,9 +350,9 @@ def _in_a_row(
     rows: Rows, policies: Sequence[Callable[[], Policy]], num_cold: int = 1
 ) -> list[StepRecord]:
     """The step of each policy, behind others of the middle one: `num_cold`, if there is time for
-    them, or more."""
+    them, or more; 0: none."""
     start, num_made, spent_ms = perf_counter(), 0, 0.0
-    while spent_ms < COLD_MS or (num_made < num_cold and spent_ms < MOST_COLD_MS):
+    while num_cold and (spent_ms < COLD_MS or (num_made < num_cold and spent_ms < MOST_COLD_MS)):
         rows.step(policies[len(policies) // 2])
         num_made, spent_ms = num_made + 1, 1e3 * (perf_counter() - start)
     return [rows.step(policy) for policy in policies]

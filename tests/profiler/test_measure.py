@@ -156,12 +156,12 @@ def test_an_interrupted_measurement_continues_where_it_stopped(pair, quiet, tmp_
     # at the first context in the second round, and the interruption in that at the second.  Then a
     # warm-up and a sweep at the second context, a warm-up at the first, and the third round.
     assert len(calls) == 6 + 5
-    assert said == ["continuing an interrupted run: 5 pieces are done"]
+    assert said == ["continuing an interrupted run: 6 pieces are done"]
     calls.clear()
     again = []
     measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=again.append)
     assert calls == []
-    assert again == ["continuing an interrupted run: 8 pieces are done"]
+    assert again == ["continuing an interrupted run: 9 pieces are done"]
     discard_pieces(output)
     assert list(tmp_path.iterdir()) == []
 
@@ -190,8 +190,8 @@ def test_what_other_code_measured_is_measured_anew_and_that_is_said(pair, drawn,
             monkeypatch.setattr(measure_module, "measured_by", lambda: "changed")
         measure_profile(pair, PROMPTS, DRAWN, output=output, report_line=said.append)
     same, anew, again = said
-    assert same == again == "continuing an interrupted run: 8 pieces are done"
-    assert anew.startswith("8 pieces of an interrupted run were taken by other code")
+    assert same == again == "continuing an interrupted run: 9 pieces are done"
+    assert anew.startswith("9 pieces of an interrupted run were taken by other code")
     assert "\n" not in anew
     assert len(calls) == 1  # by the changed code
 
@@ -283,6 +283,27 @@ def test_texts_of_any_lengths_grow_in_the_same_passes_until_they_stop(monkeypatc
     assert sizes == [sum(len(text) > step for text in texts) for step in range(len(sizes))]
     assert max(map(len, texts)) == len(sizes) <= 20
     assert sizes[0] == 27 > sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("ms", "settings", "num_sizes", "repeats"),
+    [(199.0, {}, 6, 20), (201.0, {}, 6, 5), (201.0, {"max_nodes": 40}, 13, 5),
+     (201.0, {"repeats": 3}, 6, 3)],
+)  # fmt: skip
+def test_a_slow_target_is_measured_less_often(pair, quiet, monkeypatch, ms, settings, num_sizes,
+                                              repeats):  # fmt: skip
+    """Unless a number of repetitions is asked for; and that is said."""
+    monkeypatch.setattr(
+        measure_module, "plain_steps", lambda *_, **__: {"step_ms": np.array([1.0, ms, 9e9])}
+    )
+    said = []
+    wanted = replace(DRAWN, **{"contexts": (3,), "repeats": None, **settings})
+    profile = measure_profile(pair, PROMPTS, wanted, report_line=said.append)
+    (costs,) = profile.costs
+    assert len(costs.verify.counts) == num_sizes
+    assert costs.verify.repeats == repeats
+    told = f"a step of the target takes 201 ms: fewer sizes are timed, {repeats} times each"
+    assert said == [told] * (ms > 200)
 
 
 def test_half_of_the_rounds_come_before_everything_else_and_half_behind(pair, quiet, monkeypatch):

@@ -104,6 +104,26 @@ def test_a_profile_is_of_one_pace_and_names_those_of_its_sweeps():
     assert scaled.model_copy(update={"pace": steady.pace}) == steady
 
 
+def test_a_slow_target_is_timed_at_fewer_sizes_once_and_behind_any_step(monkeypatch):
+    grids = [CostGrid.up_to(64, 30, ("rrsw", "topk"), slow=slow) for slow in (False, True)]
+    quick, slow = grids
+    assert slow.num_nodes == (*range(1, 9), 12, 16, 24, 32, 48, 64)
+    assert replace(slow, num_nodes=quick.num_nodes, slow=False) == quick
+    pair, taken = Pair(*(TableModel(torch.zeros(30, 30)) for _ in range(2))), []
+    step = Rows.step
+    monkeypatch.setattr(Rows, "step", lambda rows, policy: taken.append(1) or step(rows, policy))
+    pieces = []
+    for grid in grids:
+        sweeps = CostSweeps(pair, [0] * 4, grid, Sampling(temperature=1), seed=0)
+        taken.clear()
+        pieces.append((sweeps.sweep(), len(taken)))
+        assert sweeps.costs([pieces[-1][0]] * 2).verify.counts == list(grid.num_nodes)
+    (_, many), (piece, few) = pieces
+    assert piece["verify"].shape == (1, len(slow.num_nodes))
+    assert np.isfinite(piece["verify"]).all()
+    assert few < many / 2
+
+
 def swept(monkeypatch: pytest.MonkeyPatch) -> tuple[Piece, list[StepRecord]]:
     """One sweep, and all the steps that it took: the k-th in 1000 ms and k."""
     sweeps, taken = sweeps_up_to(SMALL_SIZES + 2, vocab_size=30), []
