@@ -62,7 +62,9 @@ def _together(
 ) -> list[list[int]]:
     """All texts a token longer in each pass, those that have not ended."""
     texts = [list(prompt) for prompt in prompts]
-    caches = [model.new_cache(len(text) + num_tokens) for text in texts]
+    # Stores of a graph's size for each of so many texts would fill a GPU's memory.
+    new_cache = getattr(model, "unrecorded_cache", model.new_cache)
+    caches = [new_cache(len(text) + num_tokens) for text in texts]
     for text, cache in zip(texts, caches, strict=True):
         if len(text) > 1:
             text_input(model, text[:-1], cache, num_logits=0).answer()

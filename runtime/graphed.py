@@ -143,6 +143,10 @@ class GraphedModel(HuggingFaceModel):
     def new_cache(self, capacity: int) -> StoredCache:
         return StoredCache(self._stores, self._num_layers, capacity + SIZES[-1])
 
+    def unrecorded_cache(self, capacity: int) -> TreeCache:
+        """A cache of the size that is asked for, of a text whose passes are not recorded."""
+        return super().new_cache(capacity)
+
     @torch.inference_mode()
     def prepare(self, cache: RowCache, most_rows: int) -> None:
         """Record passes over up to `most_rows` rows now, so that no step waits for it later."""
@@ -189,9 +193,8 @@ class GraphedModel(HuggingFaceModel):
         cache, num_rows, wanted = asked.cache, len(asked.tokens), asked.num_wanted
         seen = num_rows if asked.visible is None else asked.visible.shape[1]
         rows, tree_rows = size_for(num_rows, SIZES), size_for(seen, TREE_ROWS)
-        if not wanted or rows is None or tree_rows is None:
+        if not wanted or rows is None or tree_rows is None or not isinstance(cache, StoredCache):
             return None
-        assert isinstance(cache, StoredCache)
         recorded = self._recorded(cache, PassSize(rows, tree_rows))
         positions = asked.positions.cpu()
         if recorded is None or int(positions.max()) >= recorded.capacity:

@@ -15,6 +15,7 @@ import torch
 from planner.documents.sampling import Sampling
 from planner.plans.plan import Plan
 from planner.policies import GreedyDrafting
+from profiler.target_texts import sample_continuations
 from runtime import Decoder, HuggingFaceModel, attention, graphs, llama_pass
 from runtime.graphed import GraphedModel, Store, Stores, capacity_for, graphed
 from runtime.graphs import SIZES, PassSize, RowsOfStore, size_for, up_to
@@ -338,3 +339,17 @@ def test_sizes_that_are_made_ready_for():
     assert recorder.num_recorded > before
     quick.prepare(cache, 225)
     assert {PassSize(rows, tree) for rows in SIZES for tree in (224, 1024)} == set(made)
+
+
+def test_texts_that_are_written_together_are_not_recorded():
+    """So that none of so many needs a store of a record's size; nor does the last one, alone."""
+    quick, plain, recorder = both()
+    before, greedy = recorder.num_recorded, Sampling(temperature=0.0)
+    prompts = [[1, 2, 3], [7], [9, 10, 11, 4, 5]]
+    together = [sample_continuations(each, prompts, greedy, 12, seed=0) for each in (quick, plain)]
+    assert together[0] == together[1]
+    quick.stop_tokens = (together[0][1][5], together[0][2][3])
+    shorter = sample_continuations(quick, prompts, greedy, 12, seed=0)
+    assert [text[: len(short)] for text, short in zip(together[0], shorter, strict=True)] == shorter
+    assert len(set(map(len, shorter))) > 1
+    assert recorder.num_recorded == before
