@@ -44,9 +44,9 @@ SWEEP_MS, GREEDY_MS, SAMPLED_MS, TREE_MS = 31, 1, 2, 4
 """Milliseconds that a sweep takes for each node of the largest tree, tracing for each position of
 the texts, and recording for each tree, with the embedded models on two cores: only the bar goes by
 them."""
-SLOW_MS, SLOW_REPEATS = 200.0, 5
-"""A step of the target alone that takes longer is slow; and how many sweeps there are then, if
-nobody asks for another number.  Twenty over all sizes would be hours, and little disturbs so long a
+SLOW_MS, SLOW_SHARE = 200.0, 4
+"""A step of the target alone that takes longer is slow; and of so many sweeps one is made then, if
+nobody asks for a number.  All of them over all sizes would be hours, and little disturbs so long a
 step: its time is mostly that of reading the target's weights."""
 MOST_AGAIN = 0.25
 """The part of the time that timed pieces have taken so far which disturbed ones may take again."""
@@ -108,7 +108,7 @@ def measure_profile(
     alone = _Measurement(pair, prompts, settings, extent, heads, journal).plain_steps()
     slow = float(np.median(alone)) > SLOW_MS
     if slow and settings.repeats is None:
-        extent = replace(extent, repeats=min(SLOW_REPEATS, extent.repeats))
+        extent = replace(extent, repeats=max(2, extent.repeats // SLOW_SHARE))
     if slow:
         report_line(
             f"a step of the target takes {np.median(alone):.0f} ms: fewer sizes are timed, "

@@ -57,7 +57,8 @@ class Processes:
 
     def tell(self, what: object) -> None:
         """Send `what` to the others, with the numbers of what is gone."""
-        gone, self._gone[:] = list(self._gone), []
+        gone = self._gone[:]
+        del self._gone[: len(gone)]  # what goes meanwhile is told the next time
         dist.broadcast_object_list([(gone, what)], src=0, group=self._on_hosts)
 
     def told(self) -> tuple[list[int], Any]:

@@ -353,7 +353,9 @@ def follow(processes: Processes) -> None:
 def _interruptions_wait() -> Iterator[None]:
     """Let Ctrl-C wait until a pass has ended: broken off, it would leave the others waiting.  A
     second one does not wait."""
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before is signal.SIG_IGN:  # as of a program in a shell's background
         yield
         return
     came: list[int] = []
@@ -363,7 +365,7 @@ def _interruptions_wait() -> Iterator[None]:
             raise KeyboardInterrupt
         came.append(number)
 
-    before = signal.signal(signal.SIGINT, later)
+    signal.signal(signal.SIGINT, later)
     try:
         yield
     finally:

@@ -18,6 +18,7 @@ from planner.verifiers import VERIFIERS
 from profiler import Pair, Settings, discard_pieces, disturbance, measure_profile, target_texts
 from profiler import measure as measure_module
 from profiler.journal import Journal, measured_by
+from profiler.profile_settings import THOROUGH
 from profiler.target_texts import one_by_one, sample_continuations
 from profiler.times import sweeps as curves_module
 from profiler.times.cost_grid import bush, grid, typical_tree
@@ -288,7 +289,7 @@ def test_texts_of_any_lengths_grow_in_the_same_passes_until_they_stop(monkeypatc
 @pytest.mark.parametrize(
     ("ms", "settings", "num_sizes", "repeats"),
     [(199.0, {}, 6, 20), (201.0, {}, 6, 5), (201.0, {"max_nodes": 40}, 13, 5),
-     (201.0, {"repeats": 3}, 6, 3)],
+     (201.0, {"repeats": 3}, 6, 3), (201.0, {"wanted": THOROUGH}, 6, 10)],
 )  # fmt: skip
 def test_a_slow_target_is_measured_less_often(pair, quiet, monkeypatch, ms, settings, num_sizes,
                                               repeats):  # fmt: skip

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import psutil
@@ -159,8 +160,17 @@ def test_what_is_gone_here_the_others_forget(split):
     assert number not in processes._gone
 
 
-def test_an_interruption_waits_for_the_end_of_a_pass_and_a_second_one_does_not():
+@pytest.fixture
+def interruptions():
+    """What this process does with Ctrl-C can be set, and is then what it was."""
+    before = signal.getsignal(signal.SIGINT)
+    yield partial(signal.signal, signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interruption_waits_for_the_end_of_a_pass_and_a_second_one_does_not(interruptions):
     passed = []
+    interruptions(signal.default_int_handler)
 
     def interrupted(times):
         with _interruptions_wait():
@@ -173,6 +183,10 @@ def test_an_interruption_waits_for_the_end_of_a_pass_and_a_second_one_does_not()
             interrupted(times)
     assert passed == [1]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    interruptions(signal.SIG_IGN)
+    interrupted(2)
+    assert passed == [1, 2]
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize(
