@@ -174,7 +174,8 @@ class TensorParallelModel:
     def __init__(self, processes: Processes, part: Loading) -> None:
         self._processes = processes
         self._number = processes.number_of(self)
-        with self._told(part):
+        with self._in_step():
+            self._tell(part)
             own = _part(processes, part)
         self._own = own
         self.info = own.info
@@ -220,19 +221,22 @@ class TensorParallelModel:
     def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
         """One pass for all, as `HuggingFaceModel` makes it."""
         turn = self._processes.turn
-        with turn, _interruptions_wait(), self._told([_rows(asked) for asked in inputs]):
+        with turn, _interruptions_wait(), self._in_step():
+            self._tell([_rows(asked) for asked in inputs])
             return answers([asked._replace(model=self._own) for asked in inputs])
 
+    def _tell(self, what: Loading | list[ToldRows]) -> None:
+        self._processes.tell(Told(self._number, what))
+
     @contextmanager
-    def _told(self, what: Loading | list[ToldRows]) -> Iterator[None]:
-        """Let the others do the same meanwhile.  Whatever ends it halfway ends them: they wait for
-        what does not come."""
+    def _in_step(self) -> Iterator[None]:
+        """Something that all do at the same time.  What ends it halfway ends the others, which wait
+        for what does not come."""
         if self._processes.over:
             raise PlannerError(
                 "target: the processes that it is split over have ended; load it again"
             )
         try:
-            self._processes.tell(Told(self._number, what))
             yield
         except AgreedError as error:
             raise PlannerError(str(error)) from None

@@ -24,6 +24,7 @@ from planner.documents.sampling import Sampling
 from runtime import Decoder, HuggingFaceModel, embedded, load_model, load_parallel
 from runtime.language_model import PassInput
 from runtime.machine import describe_execution
+from runtime.processes import start
 from runtime.tensor_parallel import FollowedCache, Follower, Told, _interruptions_wait, _rows
 from tests.runtime.small_models import VOCABULARY, plan, small_model
 from tests.runtime.test_tree_passes import random_tree
@@ -206,6 +207,13 @@ def test_what_cannot_be_split_is_refused_in_one_line(folders, name, settings, wo
     settings = {"num_processes": 2, **settings}
     with pytest.raises(PlannerError, match=re.escape(words)):
         load_parallel(folders / name, **settings)
+
+
+def test_a_process_that_does_not_begin_is_one_line(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "false")
+    words = "a process that was started has ended at once, with status 1; what it said is above"
+    with pytest.raises(PlannerError, match=words):
+        start(2, torch.device("cpu"))
 
 
 def test_after_a_refusal_the_others_still_compute(folders, split):
