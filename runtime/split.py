@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
 def num_parts(model: PreTrainedModel) -> int:
     """Processes that the weights of `model` are split over; 1: it is whole."""
-    parts = (weight.device_mesh.size() for weight in model.parameters() if is_part(weight))
+    weights = model.parameters()
+    parts = (each.device_mesh.size() for each in weights if isinstance(each, DTensor))
     return next(parts, 1)
-
-
-def is_part(weight: Tensor) -> bool:
-    """True of a weight of which other processes have other entries."""
-    return isinstance(weight, DTensor)
 
 
 class PartModel(HuggingFaceModel):

@@ -91,7 +91,8 @@ OF_MODELS_HERE = ("device", "dtype", "attention", "target_memory", "tensor_paral
 )  # fmt: skip
 @options.setting(
     "--repeats", type=click.IntRange(2),
-    help="Sweeps over all times (default: 20; thorough: 40).",
+    help="Sweeps over all times (default: 20; thorough: 40; a quarter where steps of the target "
+    "take more than 200 ms).",
 )  # fmt: skip
 @engine_options
 @options.threads_option
