@@ -82,7 +82,8 @@ class Match:
     """The draft's row for each token of the target.
 
     rows       int64 [V of the target]
-    is_shared  bool [V of the target]: it stands for the same token; any other is read only
+    is_shared  bool [V of the target]: it stands for the same token, and for no other; any other
+               is read only
     """
 
     rows: Tensor
@@ -106,7 +107,9 @@ def matched(target: Tokens, draft: Tokens, tokenizer: Any) -> Match:
     Tokens are the same that are written alike, or, where one tokenizer writes bytes as letters and
     the other does not, that stand for the same bytes.  What begins a text and what ends it is the
     same whatever it is called, and so are special tokens, and rows for no token, of one number,
-    unless the other tokenizer has what they are called elsewhere.
+    unless the other tokenizer has what they are called elsewhere.  What the draft writes as one
+    token the target may have twice, as a byte and as a letter: the draft proposes what the target
+    writes, which is the letter, and of its special tokens the one that ends a text.
     """
     own = {token: text for text, token in target.ids.items()}
     named = {token: text for text, token in draft.ids.items()}
@@ -133,7 +136,11 @@ def matched(target: Tokens, draft: Tokens, tokenizer: Any) -> Match:
 
     rows = [same(token) for token in range(target.vocab_size)]
     read = [read_as(token) if row is None else row for token, row in enumerate(rows)]
-    return Match(torch.tensor(read), torch.tensor([row is not None for row in rows]))
+    letters = {text: token for token, text in bytes_of.items()}.values()  # bytes come first
+    ended = [end for end in target.ends if end is not None and end < target.vocab_size]
+    proposed = {rows[token]: token for token in (*range(target.vocab_size), *letters, *ended)}
+    shared = [row is not None and proposed[row] == token for token, row in enumerate(rows)]
+    return Match(torch.tensor(read), torch.tensor(shared))
 
 
 @torch.no_grad()

@@ -76,6 +76,7 @@ def test_what_byte_level_and_sentencepiece_write_differently_is_one_token():
     assert not found.is_shared[names["z"]]
     back = matched(Tokens.of(draft, 10), Tokens.of(target, 290), target)
     assert back.rows[own["<0x61>"]] == back.rows[own["a"]] == names["a"]
+    assert back.is_shared[[own["a"], own["<0x61>"], own["<0x0A>"]]].tolist() == [True, False, True]
     assert not back.is_shared[own["é"]]  # of two bytes there, of which the last is read
     assert back.rows[own["é"]] == names["\u00a9"]
 
@@ -86,6 +87,14 @@ def test_special_tokens_of_one_number_are_the_same_unless_they_are_elsewhere():
     found = matched(reasoning, base, byte_level(TEXTS[0]))
     assert found.rows.tolist() == [0, 1, 0, 2, 4, 5]
     assert found.is_shared.tolist() == [True, True, False, True, True, True]
+
+
+def test_a_token_of_the_draft_is_proposed_as_one_of_the_targets():
+    own = Tokens({"a": 0, "</s>": 1, "<|end|>": 2}, frozenset({1, 2}), (None, 2), 3)
+    other = Tokens({"a": 0, "</s>": 1}, frozenset({1}), (None, 1), 2)
+    found = matched(own, other, byte_level(TEXTS[0]))
+    assert found.rows.tolist() == [0, 1, 1]
+    assert found.is_shared.tolist() == [True, False, True]
 
 
 def shuffled() -> Match:
