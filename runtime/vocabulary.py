@@ -56,8 +56,9 @@ class Tokens:
 
     @property
     def by_bytes(self) -> bool:
-        """Is each byte written as a letter, the space as this one?"""
-        return "\u0120" in self.ids
+        """Is each byte written as a letter, the space as this one?  SentencePiece has it, too, as
+        a letter of Maltese."""
+        return "\u0120" in self.ids and SPACE not in self.ids
 
     def spellings(self) -> dict[int, bytes]:
         """Number of a token -> the bytes that it stands for in a text; single bytes come first."""

@@ -97,6 +97,11 @@ def test_a_token_of_the_draft_is_proposed_as_one_of_the_targets():
     assert found.is_shared.tolist() == [True, False, True]
 
 
+def test_a_letter_of_maltese_makes_no_vocabulary_one_of_bytes():
+    names = {"\u0120": 0, "\u2581the": 1, "\u2581": 2, "é": 3}
+    assert tokens(names, 4).spellings() == {0: "Ġ".encode(), 1: b" the", 2: b" ", 3: "é".encode()}
+
+
 def shuffled() -> Match:
     """More rows than the model has, in another order, a few of which are none of its own."""
     found = torch.randperm(VOCABULARY + 31, generator=torch.Generator().manual_seed(0))
