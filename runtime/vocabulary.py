@@ -170,6 +170,7 @@ def refit(model: PreTrainedModel, found: Match) -> None:
     if head.bias is not None or not found.is_shared.all():
         head.bias = nn.Parameter(bias, requires_grad=False)
     config.matched_from = {"vocab_size": config.vocab_size, "shared": found.num_shared}
+    embedding.padding_idx = None  # of the draft's own order
     embedding.num_embeddings = head.out_features = config.vocab_size = len(rows)
 
 

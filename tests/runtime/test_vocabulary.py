@@ -102,6 +102,14 @@ def test_a_letter_of_maltese_makes_no_vocabulary_one_of_bytes():
     assert tokens(names, 4).spellings() == {0: "Ġ".encode(), 1: b" the", 2: b" ", 3: "é".encode()}
 
 
+def test_a_draft_with_more_rows_than_the_target_may_have_its_padding_behind_them():
+    model = small_model.__wrapped__("llama", seed=5)
+    model.model.embed_tokens.padding_idx = 90
+    refit(model, Match(torch.arange(80), torch.ones(80, dtype=torch.bool)))
+    narrow = as_language_model(model)
+    assert narrow.forward(torch.tensor([3]), torch.arange(1), narrow.new_cache(1)).shape == (1, 80)
+
+
 def shuffled() -> Match:
     """More rows than the model has, in another order, a few of which are none of its own."""
     found = torch.randperm(VOCABULARY + 31, generator=torch.Generator().manual_seed(0))
