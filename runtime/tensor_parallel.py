@@ -174,7 +174,7 @@ class TensorParallelModel:
     def __init__(self, processes: Processes, part: Loading) -> None:
         self._processes = processes
         self._number = processes.number_of(self)
-        with self._in_step():
+        with processes.turn, self._in_step():
             self._tell(part)
             own = _part(processes, part)
         self._own = own

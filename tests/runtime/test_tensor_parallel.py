@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -159,6 +161,21 @@ def test_what_is_gone_here_the_others_forget(split):
     assert processes._gone == [number]
     model.forward(torch.tensor([1]), torch.arange(1), model.new_cache(4))
     assert number not in processes._gone
+
+
+def test_a_model_is_loaded_while_another_thread_decodes(folders, split):
+    model, over = split["llama"], threading.Event()
+
+    def passes():
+        while not over.is_set():
+            model.forward(torch.tensor([1]), torch.arange(1), model.new_cache(1))
+
+    with ThreadPoolExecutor(1) as other:
+        going = other.submit(passes)
+        again = load_parallel(folders / "llama", 2, dtype="float64")
+        over.set()
+        going.result()
+    assert again.info == model.info
 
 
 @pytest.fixture
