@@ -126,6 +126,12 @@ class Loading(NamedTuple):
     attention: str
     num_threads: int
 
+    def from_anywhere(self) -> Loading:
+        """The same for processes that this one has started, in the folder that it was in then."""
+        folder = Path(self.name)
+        is_theirs = num_launched() > 1 or not folder.is_dir()
+        return self if is_theirs else self._replace(name=str(folder.absolute()))
+
 
 class ToldRows(NamedTuple):
     """One text's rows of a pass, on the host.
@@ -175,7 +181,7 @@ class TensorParallelModel:
         self._processes = processes
         self._number = processes.number_of(self)
         with processes.turn, self._in_step():
-            self._tell(part)
+            self._tell(part.from_anywhere())
             own = _part(processes, part)
         self._own = own
         self.info = own.info

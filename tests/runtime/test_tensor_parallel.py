@@ -178,6 +178,17 @@ def test_a_model_is_loaded_while_another_thread_decodes(folders, split):
     assert again.info == model.info
 
 
+@pytest.mark.usefixtures("split")
+def test_a_folder_is_the_leaders_wherever_the_others_began(folders, monkeypatch):
+    monkeypatch.chdir(folders)
+    found = load_parallel("./qwen2", 2, dtype="float64")
+    assert found.info.name == "./qwen2"
+    token = torch.tensor([3]), torch.arange(1)
+    expected = whole(folders, "qwen2")
+    got = found.forward(*token, found.new_cache(1))
+    torch.testing.assert_close(got, expected.forward(*token, expected.new_cache(1)))
+
+
 @pytest.fixture
 def interruptions():
     """What this process does with Ctrl-C can be set, and is then what it was."""
