@@ -67,8 +67,10 @@ class NamedPair:
         if self.plan is not None and self.plan.made_from is not None:
             planned = self.plan.made_from.execution
             dtype = dtype or planned.dtype
-            memory = planned.target_memory if memory is None else memory
-            processes = processes or planned.tensor_parallel
+            if memory is None:
+                processes = processes or planned.tensor_parallel
+            if memory is None and (processes or num_launched()) == 1:
+                memory = planned.target_memory
         processes = processes or num_launched()
         usual = max(1, torch.get_num_threads() // processes)
         torch.set_num_threads(self.threads or free_threads(usual))

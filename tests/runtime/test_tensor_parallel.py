@@ -20,9 +20,12 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from planner import PlannerError
+from planner import Plan, PlannerError
+from planner.cli import models
 from planner.cli.models import NamedPair
+from planner.documents.origin import Execution
 from planner.documents.sampling import Sampling
+from planner.plans.plan import MadeFrom
 from runtime import Decoder, HuggingFaceModel, embedded, load_model, load_parallel
 from runtime.language_model import PassInput
 from runtime.machine import describe_execution
@@ -267,6 +270,31 @@ def test_commands_split_the_target_of_a_saved_pair_only(folders, split):
     embedded = NamedPair("embedded/target", names[1], "cpu", None, "sdpa", 1, tensor_parallel=2)
     with pytest.raises(PlannerError, match="got embedded/target, which is made in memory"):
         embedded.load()
+
+
+@pytest.mark.parametrize(
+    ("planned", "options", "told"),
+    [
+        ({"target_memory": 3.0}, {}, {"memory": 3.0}),
+        ({"target_memory": 3.0}, {"tensor_parallel": 2}, {"num_processes": 2}),
+        ({"target_memory": 3.0}, {"tensor_parallel": 1}, {"memory": 3.0}),
+        ({"tensor_parallel": 2}, {}, {"num_processes": 2}),
+        ({"tensor_parallel": 2}, {"target_memory": 3.0}, {"memory": 3.0}),
+        ({"tensor_parallel": 2}, {"tensor_parallel": 1}, {}),
+    ],
+)
+def test_an_option_replaces_the_plans_own_way_to_hold_the_target(
+    monkeypatch, planned, options, told
+):
+    execution = Execution(dtype="float32", attention="sdpa", **planned)
+    made_for = Plan.model_construct(made_from=MadeFrom.model_construct(execution=execution))
+    found = []
+    monkeypatch.setattr(models, "load_named", lambda name, **words: found.append(words))
+    monkeypatch.setattr(models, "pair_names", lambda *names: ("a/target", "a/draft"))
+    pair = NamedPair(None, None, "cpu", None, "auto", 1, made_for, **options)
+    pair.load()
+    ways = {word: found[0][word] for word in ("memory", "num_processes")}
+    assert {word: way for word, way in ways.items() if way is not None} == told
 
 
 LOSES_A_FOLLOWER = """
