@@ -78,9 +78,10 @@ def placed(
     if num_read == 0:
         return None
     num_kept = len(layers) - num_read
+    weights = empty.named_parameters(remove_duplicate=False)  # an output layer may be the embedding
     modules: dict[str, torch.device | str] = {
         weight.rpartition(".")[0]: device
-        for weight, _ in (*empty.named_parameters(), *empty.named_buffers())
+        for weight, _ in (*weights, *empty.named_buffers())
         if not weight.startswith(f"{name}.")
     }
     for place in range(len(layers)):

@@ -49,6 +49,17 @@ def test_passes_and_fingerprints_are_those_of_a_model_in_memory(tmp_path, family
     assert streamed.info == whole.info
 
 
+def test_an_output_layer_that_is_the_embedding_stays_it(tmp_path):
+    model = small_model.__wrapped__("llama", seed=3)
+    model.config.tie_word_embeddings = True
+    model.tie_weights()
+    model.save_pretrained(tmp_path)
+    streamed, whole = load_model(tmp_path, memory=0), load_model(tmp_path)
+    assert streamed.module.lm_head.weight is streamed.module.model.embed_tokens.weight
+    assert torch.equal(logits(streamed), logits(HuggingFaceModel(whole.module)))
+    assert streamed.info == whole.info
+
+
 @pytest.mark.parametrize(
     ("num_layers", "fit", "num_kept"),
     [(6, 0, 0), (6, 1, 0), (6, 2, 2), (6, 5, 4), (6, 6, None), (5, 0, 1), (5, 4, 3), (1, 0, None)],
