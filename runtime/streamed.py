@@ -12,9 +12,10 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import accumulate
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +23,8 @@ from torch import Tensor, nn
 
 from planner.documents.errors import PlannerError
 
+from .cache import RowCache
+from .language_model import PassInput, PassOutput
 from .models import HuggingFaceModel
 
 if TYPE_CHECKING:
@@ -240,21 +243,41 @@ class Streaming:
     memory  GB that its layers were given
     words   how many of them are read
     saved   name in the model -> weight where it lies
+    turn    held by the thread whose pass reads them
     """
 
     memory: float
     words: str
     saved: dict[str, Tensor]
+    turn: Lock = field(default_factory=Lock)
 
 
 class StreamedModel(HuggingFaceModel):
-    """A `HuggingFaceModel` that `stream` was applied to."""
+    """A `HuggingFaceModel` that `stream` was applied to; it makes one pass at a time."""
 
     def __init__(self, model: PreTrainedModel, *, name: str | None = None) -> None:
+        self._streaming: Streaming = model.streaming  # which passes that probe it ask for
         super().__init__(model, name=name)
-        streaming: Streaming = model.streaming
+        streaming = self._streaming
         self.memory, self.saved = streaming.memory, streaming.saved
         self.attention += f", {streaming.words}"
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: RowCache,
+        visible: Tensor | None = None,
+        *,
+        num_logits: int | None = None,
+    ) -> Tensor:
+        with self._streaming.turn:
+            return super().forward(tokens, positions, cache, visible, num_logits=num_logits)
+
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """One pass for all, as `HuggingFaceModel` makes it."""
+        with self._streaming.turn:
+            return super().forward_batch(inputs)
 
 
 def stream(model: PreTrainedModel, placement: Placement) -> None:

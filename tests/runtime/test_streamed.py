@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -108,6 +110,14 @@ def test_a_text_is_the_same_and_commands_take_the_memory(tmp_path):
     assert texts[0] == texts[1]
     pair = NamedPair(*names, "cpu", None, "sdpa", 1, target_memory=0)
     assert "6 of 6 layers read" in pair.load()[0].attention
+
+
+def test_threads_take_turns_with_the_two_places(tmp_path):
+    model = load_model(saved(tmp_path), memory=0)
+    expected = logits(model)
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda number: logits(model), range(40)))
+    assert all(torch.equal(each, expected) for each in found)
 
 
 @pytest.mark.parametrize("content", [None, b"short"], ids=["gone", "another"])
