@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import accumulate
+from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -165,10 +166,11 @@ class HuggingFaceModel:
     @contextmanager
     def _hidden(self) -> Iterator[list[Tensor]]:
         """Hidden states of a pass, caught on their way into the output layer, so that only the rows
-        wanted are kept and nothing is computed twice."""
+        wanted are kept and nothing is computed twice; another thread's are left to that."""
         caught: list[Tensor] = []
+        own = get_ident()
         hook = self.module.get_output_embeddings().register_forward_pre_hook(
-            lambda module, inputs: caught.append(inputs[0])
+            lambda module, inputs: caught.append(inputs[0]) if get_ident() == own else None
         )
         try:
             yield caught

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -197,3 +199,21 @@ def test_positions_may_be_used_up_in_a_batch():
     whole = [3] * (POSITIONS - 2)
     got = decoder.generate_batch([whole, [3]], max_new_tokens=[2, 9])
     assert [len(each.tokens) for each in got] == [2, 9]
+
+
+@torch.inference_mode()
+def test_another_threads_hidden_states_are_left_to_it():
+    """The first pass waits amid itself for the second, on another thread, to end."""
+    module = small_model.__wrapped__("llama", seed=1)
+    model = HuggingFaceModel(module)
+    rows = torch.arange(3)
+    told = [PassInput(model, rows + first, rows, model.new_cache(3)) for first in (0, 5)]
+
+    def meanwhile(*_):
+        hook.remove()
+        with ThreadPoolExecutor(1) as other:
+            other.submit(model.forward_batch, told[1:]).result()
+
+    hook = module.model.norm.register_forward_pre_hook(meanwhile)
+    (found,) = model.forward_batch(told[:1])
+    torch.testing.assert_close(module.lm_head(found.hidden), found.logits)
