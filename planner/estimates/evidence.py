@@ -247,7 +247,7 @@ class PromptMeans(_Columns):
     @property
     def law(self) -> AcceptanceLaw:
         """The law of all positions, each weighing the same."""
-        return self._law(self._mean(self.num_positions[None, :]))
+        return self._law(self._everywhere)
 
     def predict(self, tree: Tree) -> Prediction:
         """Products of mean acceptance along each path.
@@ -259,25 +259,35 @@ class PromptMeans(_Columns):
 
     def reach(self, tree: Tree) -> np.ndarray:
         """float64 [n]: expected visits of each node per step."""
-        vector = self._mean(self.num_positions[None, :])[0]
+        (vector,) = self._everywhere
         return _reach(tree.parents, self._columns(tree, len(vector)), vector)
 
     def acceptance_inside(self, tree: Tree) -> np.ndarray:
         """float64 [k]: the mean over all positions."""
-        return self._of_all(self._mean(self.num_positions[None, :])[0])
+        return self._of_all(self._everywhere[0])
 
     def samples(self, tree: Tree) -> np.ndarray:
         """float64 [2000]: products of each bootstrap sample's mean acceptance, as in `Traces`."""
-        vectors = self._mean(resamples(self.num_prompts) * self.num_positions)
-        columns = self._columns(tree, vectors.shape[1])
-        return np.asarray(_reach(tree.parents, columns, vectors.T).sum(axis=0))
+        columns = self._columns(tree, len(self._resampled))
+        return np.asarray(_reach(tree.parents, columns, self._resampled).sum(axis=0))
 
     def law_inside(self, tree: Tree) -> AcceptanceLaw:
         """The law everywhere: nothing is known but the mean over all positions."""
         return self.law
 
+    @cached_property
+    def _everywhere(self) -> np.ndarray:
+        """float64 [1, columns]: the mean over all positions."""
+        return self._mean(self.num_positions[None, :])
+
+    @cached_property
+    def _resampled(self) -> np.ndarray:
+        """float64 [columns, 2000]: the same by bootstrap sample of the prompts."""
+        means = self._mean(resamples(self.num_prompts) * self.num_positions)
+        return np.ascontiguousarray(means.T)
+
     def _mean(self, weights: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(weights @ self.means / weights.sum(axis=1, keepdims=True))
+        return np.asarray(weights @ self.means / weights.sum(axis=1, keepdims=True))
 
 
 Evidence = Traces | PromptMeans | ChainCounts

@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import psutil
 import pytest
 import torch
+from click.testing import CliRunner
 from transformers import AutoConfig
 
 from planner import Plan, PlannerError
-from planner.cli import models
+from planner.cli import main, models
 from planner.cli.models import NamedPair
 from planner.documents.origin import Execution
 from planner.documents.sampling import Sampling
@@ -254,8 +253,7 @@ def test_after_a_refusal_the_others_still_compute(folders, split):
         PlannerError, match=r"gpt2: (cannot be loaded as a causal|got a gpt2 model)"
     ):
         load_parallel(folders / "gpt2", 2)
-    first = split["llama"].forward(torch.tensor([3]), torch.arange(1), split["llama"].new_cache(1))
-    assert torch.isfinite(first).all()
+    assert torch.isfinite(one_token(split["llama"])).all()
 
 
 def test_commands_split_the_target_of_a_saved_pair_only(folders, split):
@@ -297,47 +295,26 @@ def test_an_option_replaces_the_plans_own_way_to_hold_the_target(
     assert {word: way for word, way in ways.items() if way is not None} == told
 
 
-LOSES_A_FOLLOWER = """
-import os, signal, sys, torch
-from planner import PlannerError
-from runtime import load_parallel
-def one(model):
+def test_a_process_that_is_killed_is_one_line_and_leaves_nobody_behind(folders, split):
+    """The last test of the processes of `split`, one of which it kills."""
+    first = split["llama"]
+    expected = one_token(first)
+    first._processes._children[0].kill()
+    with pytest.raises(PlannerError, match="have ended, as one of them failed; load it again"):
+        one_token(first)
+    words = "target: the processes that it is split over have ended; load it again"
+    with pytest.raises(PlannerError, match=f"^{words}$"):
+        one_token(first)
+    again = load_parallel(folders / "llama", 2, dtype="float64")
+    assert torch.equal(one_token(again), expected)
+    (follower,) = again._processes._children
+    follower.stdin.close()  # as the system closes it where this process is killed
+    assert follower.wait(timeout=60) == 0
+    again.close()
+
+
+def one_token(model):
     return model.forward(torch.tensor([3]), torch.arange(1), model.new_cache(1))
-torch.set_num_threads(1)
-first = load_parallel(sys.argv[1], 2)
-expected = one(first)
-os.kill(first._processes._children[0].pid, signal.SIGKILL)
-for _ in range(2):
-    try:
-        one(first)
-    except PlannerError as error:
-        print(error)
-again = load_parallel(sys.argv[1], 2)
-assert torch.equal(one(again), expected)
-print("pid", again._processes._children[0].pid, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_a_process_that_is_killed_is_one_line_and_leaves_nobody_behind(folders):
-    ran = subprocess.run(
-        [sys.executable, "-c", LOSES_A_FOLLOWER, folders / "llama"],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    first, second, pid = ran.stdout.splitlines()
-    assert "have ended, as one of them failed; load it again" in first, ran.stderr
-    assert second == "target: the processes that it is split over have ended; load it again"
-    until = time.monotonic() + 20
-    while is_running(int(pid.split()[1])) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not is_running(int(pid.split()[1]))
-
-
-def is_running(pid):
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_under_torchrun_the_first_process_decodes_and_the_others_follow(folders, tmp_path):
@@ -348,11 +325,13 @@ def test_under_torchrun_the_first_process_decodes_and_the_others_follow(folders,
         "decode", path, "--target", folders / "llama", "--draft", folders / "draft",
         "--prompts", tmp_path / "prompts.jsonl", "--max-new-tokens", "12",
     ]  # fmt: skip
-    torchrun = ["torch.distributed.run", "--nproc-per-node", "2", "-m"]
-    texts = []
-    for launcher in ([], torchrun):
-        words = [sys.executable, "-m", *launcher, "planner", *command]
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-        assert ran.returncode == 0, ran.stderr
-        texts.append(json.loads(ran.stdout)["continuations"][0]["tokens"])
-    assert texts[0] == texts[1]
+    command = [str(each) for each in command]
+    torchrun = ["torch.distributed.run", "--nproc-per-node", "2", "-m", "planner"]
+    ran = subprocess.run(
+        [sys.executable, "-m", *torchrun, *command],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    texts = [CliRunner().invoke(main, command).stdout, ran.stdout]
+    one, two = (json.loads(text)["continuations"][0]["tokens"] for text in texts)
+    assert one == two
