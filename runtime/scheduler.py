@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,8 @@ class Scheduler:
     machine is followed, which of them drafts is up to the neighbours, and so is which text of that
     law it is, unless it is greedy.
 
+    Threads may share it: they take turns at its steps.
+
         scheduler = Scheduler(decoder, max_rows=4)
         first, second = (scheduler.submit(prompt, seed=0) for prompt in prompts)
         for tokens in first:        # meanwhile the second comes along
@@ -65,6 +68,8 @@ class Scheduler:
             checked_count(prefill_tokens, "prefill_tokens")
         self.prefill_tokens = prefill_tokens
         self.total_ms = 0.0
+        self.turn = RLock()
+        """Held by the thread that takes a step, or cancels a request."""
         tables = decoder.plan.tables
         self._ways = decoder.plan.carried_out(follow=decoder.loops is not None)
         """The ways of every row's steps: the plan's, or those of all of its tables."""
@@ -132,6 +137,10 @@ class Scheduler:
         A row that cannot go on fails alone.  Where a pass itself fails, all of its rows do, and
         the error is raised, as is one that left no row for a request, which fails.
         """
+        with self.turn:
+            return self._step()
+
+    def _step(self) -> bool:
         start = perf_counter()
         while self._waiting and len(self._rows) < self.max_rows:
             self._admit(self._waiting.popleft())
@@ -270,11 +279,12 @@ class Request:
         """New tokens since the last ones, from the first on; raises PlannerError if it failed."""
         num_seen = 0
         while True:
+            done = self.done  # asked first: another thread may add the last tokens meanwhile
             new = self.run.tokens[num_seen:]
             if new:
                 num_seen += len(new)
                 yield new
-            elif self.done:
+            elif done:
                 break
             else:
                 self._scheduler.step()
@@ -283,9 +293,10 @@ class Request:
 
     def cancel(self) -> None:
         """Want no more of it; nothing happens if it is over."""
-        if not self.done:
-            self._cancelled = True
-            self._scheduler._release(self)
+        with self._scheduler.turn:
+            if not self.done:
+                self._cancelled = True
+                self._scheduler._release(self)
 
     def generation(self) -> Generation:
         """The whole continuation, decoded to its end.  Raises PlannerError if it failed or was

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
+from time import sleep
 
 import pytest
 import torch
@@ -256,3 +258,15 @@ def test_a_cancelled_text_is_not_whole():
     assert [*chain.from_iterable(request)] == request.tokens != []
     with pytest.raises(PlannerError, match=r"cancelled after \d+ tokens"):
         request.generation()
+
+
+def test_threads_take_turns_at_a_schedulers_steps(monkeypatch):
+    """Each iterates over its own request, and so takes steps of both."""
+    decoder, answers, seeds = decoder_of("tree"), passes_module.answers, range(2)
+    scheduler = Scheduler(decoder)
+    requests = [scheduler.submit(PROMPT, max_new_tokens=9, seed=seed) for seed in seeds]
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as threads:
+        patched.setattr(passes_module, "answers", lambda asked: sleep(0.001) or answers(asked))
+        found = list(threads.map(lambda each: [*chain.from_iterable(each)], requests))
+    alone = [decoder.generate(PROMPT, max_new_tokens=9, seed=seed).tokens for seed in seeds]
+    assert found == alone
