@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING
 
 import torch
@@ -82,7 +83,8 @@ class Stores:
 
     def give_back(self, store: Store) -> None:
         """Let the next text have it."""
-        found = [each for each in (store, self._free) if each is not None]
+        free, self._free = self._free, None  # which another thread may ask for meanwhile
+        found = [each for each in (store, free) if each is not None]
         self._free = max(found, key=lambda each: (each.capacity, len(each.passes)))
 
 
@@ -123,7 +125,8 @@ class GraphedModel(HuggingFaceModel):
 
     Passes of transformers are left: a model's first, prompts, those over more than `SIZES` or
     `TREE_ROWS` have rows for, those at positions that no text of the store has, and those that
-    several texts share.
+    several texts share.  Threads take turns; once there are two, what a record leaves is copied,
+    since any other writes over it.
     """
 
     def __init__(
@@ -137,10 +140,12 @@ class GraphedModel(HuggingFaceModel):
     ) -> None:
         self._stores, self._over = Stores(), over
         self._recorder = recorder or CudaRecorder(model.device)
+        self._turn, self._threads = RLock(), set[int]()
         super().__init__(model, name=name)
         self.attention = f"{self.attention}, {words}"
 
     def new_cache(self, capacity: int) -> StoredCache:
+        self._threads.add(get_ident())
         return StoredCache(self._stores, self._num_layers, capacity + SIZES[-1])
 
     def unrecorded_cache(self, capacity: int) -> TreeCache:
@@ -151,8 +156,9 @@ class GraphedModel(HuggingFaceModel):
     def prepare(self, cache: RowCache, most_rows: int) -> None:
         """Record passes over up to `most_rows` rows now, so that no step waits for it later."""
         assert isinstance(cache, StoredCache)
-        for size in product(up_to(most_rows, SIZES), up_to(most_rows, TREE_ROWS)):
-            self._recorded(cache, PassSize(*size))
+        with self._turn:
+            for size in product(up_to(most_rows, SIZES), up_to(most_rows, TREE_ROWS)):
+                self._recorded(cache, PassSize(*size))
 
     def forward(
         self,
@@ -163,10 +169,11 @@ class GraphedModel(HuggingFaceModel):
         *,
         num_logits: int | None = None,
     ) -> Tensor:
-        read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
-        if read is not None:
-            return read[0].clone()
-        return super().forward(tokens, positions, cache, visible, num_logits=num_logits)
+        with self._turn:
+            read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
+            if read is not None:
+                return read[0].clone()
+            return super().forward(tokens, positions, cache, visible, num_logits=num_logits)
 
     def forward_with_hidden(
         self,
@@ -177,19 +184,30 @@ class GraphedModel(HuggingFaceModel):
         *,
         num_logits: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        read = self._replayed(PassInput(self, tokens, positions, cache, visible, num_logits))
-        if read is not None:
-            return read[0].clone(), read[1].clone()
-        return super().forward_with_hidden(tokens, positions, cache, visible, num_logits=num_logits)
+        asked = PassInput(self, tokens, positions, cache, visible, num_logits)
+        with self._turn:
+            read = self._replayed(asked)
+            if read is not None:
+                return read[0].clone(), read[1].clone()
+            return super().forward_with_hidden(*asked[1:5], num_logits=num_logits)
+
+    def forward_batch(self, inputs: Sequence[PassInput]) -> list[PassOutput]:
+        """One pass for all, as `HuggingFaceModel` makes it."""
+        with self._turn:
+            return super().forward_batch(inputs)
 
     def answer(self, asked: PassInput) -> PassOutput:
         """The outcome as the record left it, until the next pass."""
-        read = self._replayed(asked)
-        return asked.passed() if read is None else PassOutput(*read)
+        with self._turn:
+            read = self._replayed(asked)
+            if read is not None and len(self._threads) > 1:
+                read = read[0].clone(), read[1].clone()
+            return asked.passed() if read is None else PassOutput(*read)
 
     @torch.inference_mode()
     def _replayed(self, asked: PassInput) -> tuple[Tensor, Tensor] | None:
         """Logits and hidden states of the rows wanted, if such a pass is recorded."""
+        self._threads.add(get_ident())
         cache, num_rows, wanted = asked.cache, len(asked.tokens), asked.num_wanted
         seen = num_rows if asked.visible is None else asked.visible.shape[1]
         rows, tree_rows = size_for(num_rows, SIZES), size_for(seen, TREE_ROWS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -353,3 +354,37 @@ def test_texts_that_are_written_together_are_not_recorded():
     assert [text[: len(short)] for text, short in zip(together[0], shorter, strict=True)] == shorter
     assert len(set(map(len, shorter))) > 1
     assert recorder.num_recorded == before
+
+
+def test_what_a_step_is_answered_stays_once_another_thread_makes_passes_too():
+    quick, _, _ = both()
+    cache = quick.new_cache(8)
+    quick.forward(torch.arange(9), torch.arange(9), cache, num_logits=0)
+    answers = []
+    with ThreadPoolExecutor(1) as other:
+        other.submit(quick.new_cache, 8).result()
+        for do in (lambda ask: ask(), lambda ask: other.submit(ask).result()):
+            place = torch.tensor([cache.length])
+            answers.append(do(PassInput(quick, place, place, cache).answer))
+            if len(answers) == 1:
+                expected = [each.clone() for each in answers[0]]
+    for got, kept in zip(answers[0], expected, strict=True):
+        assert torch.equal(got, kept)
+
+
+def test_a_store_that_is_taken_meanwhile_is_not_given_twice():
+    stores, taken = Stores(), []
+
+    class Meanwhile(Store):
+        """Another thread takes a store while this one is given back."""
+
+        @property
+        def capacity(self) -> int:
+            taken.append(stores.take(torch.empty(0), (2, 1, 1, 1, 4)))
+            return self.rows.shape[3]
+
+    first = stores.take(torch.empty(0), (2, 1, 1, 1, 4))
+    stores.give_back(first)
+    stores.give_back(Meanwhile(torch.empty(2, 1, 1, 2, 4)))
+    taken.append(stores.take(torch.empty(0), (2, 1, 1, 1, 4)))
+    assert len({id(each) for each in taken}) == len(taken)
