@@ -191,8 +191,10 @@ class TensorParallelModel:
         self.num_processes = processes.size
 
     def close(self) -> None:
-        """End the other processes, and with them every model that is split over them."""
-        self._processes.end()
+        """End the other processes, and with them every model that is split over them, once the pass
+        of another thread is over."""
+        with self._processes.turn:
+            self._processes.end()
 
     def new_cache(self, capacity: int) -> FollowedCache:
         return FollowedCache(self.info.num_layers or 0, capacity, self._processes)

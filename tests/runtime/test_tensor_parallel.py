@@ -29,7 +29,14 @@ from runtime import Decoder, HuggingFaceModel, embedded, load_model, load_parall
 from runtime.language_model import PassInput
 from runtime.machine import describe_execution
 from runtime.processes import start
-from runtime.tensor_parallel import FollowedCache, Follower, Told, _interruptions_wait, _rows
+from runtime.tensor_parallel import (
+    FollowedCache,
+    Follower,
+    TensorParallelModel,
+    Told,
+    _interruptions_wait,
+    _rows,
+)
 from tests.runtime.small_models import VOCABULARY, plan, small_model
 from tests.runtime.test_tree_passes import random_tree
 
@@ -178,6 +185,20 @@ def test_a_model_is_loaded_while_another_thread_decodes(folders, split):
         over.set()
         going.result()
     assert again.info == model.info
+
+
+def test_a_model_is_closed_in_turn_not_amid_what_another_thread_tells():
+    model, in_turn = TensorParallelModel.__new__(TensorParallelModel), []
+
+    class Others:
+        turn = threading.Lock()
+
+        def end(self) -> None:
+            in_turn.append(self.turn.locked())
+
+    model._processes = Others()
+    model.close()
+    assert in_turn == [True]
 
 
 @pytest.mark.usefixtures("split")
