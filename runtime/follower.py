@@ -17,7 +17,8 @@ from .tensor_parallel import follow
 
 
 def _ends_with_its_leader() -> None:
-    sys.stdin.buffer.read()
+    while os.read(sys.stdin.fileno(), 1):  # a buffered read would abort a process that fails
+        pass
     os._exit(0)
 
 

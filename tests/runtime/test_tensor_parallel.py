@@ -201,6 +201,18 @@ def test_a_model_is_closed_in_turn_not_amid_what_another_thread_tells():
     assert in_turn == [True]
 
 
+def test_a_process_that_follows_and_fails_says_why_and_no_more():
+    """It ends while a thread of its own still waits for the leader's end."""
+    code = (
+        "import sys, threading, time; from runtime.follower import _ends_with_its_leader as wait\n"
+        "threading.Thread(target=wait, daemon=True).start(); time.sleep(0.2); sys.exit('error: x')"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stderr=pipe) as follower:
+        assert follower.wait() == 1
+        assert follower.stderr.read() == b"error: x\n"
+
+
 @pytest.mark.usefixtures("split")
 def test_a_folder_is_the_leaders_wherever_the_others_began(folders, monkeypatch):
     monkeypatch.chdir(folders)
