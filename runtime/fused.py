@@ -118,6 +118,8 @@ class FusedModel(HuggingFaceModel):
         )
         self._whole: WholePass | None = None
         self._threads_timed = torch.get_num_threads()
+        self._chosen: dict[int, tuple[Any, Any]] = {}
+        """Team and numbers of rows of `WholePass`, by the number of torch's threads."""
         if self._norm.dtype == torch.float32:
             self._whole = WholePass(model, self._heads.eps)
 
@@ -162,8 +164,9 @@ class FusedModel(HuggingFaceModel):
         In parts, all of torch's threads would wait for the one whose core another program has.
         """
         heads, whole, free_cores = self._heads_up_to(inputs), self._whole, CORES.now()
-        if whole is not None and torch.get_num_threads() != self._threads_timed:
-            self.choose_ways()
+        threads = torch.get_num_threads()
+        if whole is not None and threads != self._threads_timed:
+            self._choose_for(threads, whole)
         threads = self._threads_timed
         if beside_nobody:
             free_cores = threads
@@ -191,6 +194,14 @@ class FusedModel(HuggingFaceModel):
         hidden = _wanted(rows.normed(x, added, self._norm)[1], inputs)
         return self._head(hidden), hidden
 
+    def _choose_for(self, threads: int, whole: WholePass) -> None:
+        """Choose ways for so many of torch's threads, or take what was chosen: each of Python's
+        threads may have another number of them."""
+        if threads in self._chosen:
+            self._threads_timed, (whole.team, whole.row_counts) = threads, self._chosen[threads]
+        else:
+            self.choose_ways()
+
     def choose_ways(self) -> None:
         """Passes of as many rows in one call as are so faster than in parts, by the clock.
 
@@ -204,8 +215,8 @@ class FusedModel(HuggingFaceModel):
         whole = self._whole
         if whole is None:
             return
-        self._threads_timed = torch.get_num_threads()
-        whole.team = team = team_of(self._threads_timed)
+        self._threads_timed = threads = torch.get_num_threads()
+        whole.team = team = team_of(threads)
         for whole.row_counts in NONE, ALL:
             self._seconds(1)  # both are compiled
         if team != ALONE:
@@ -226,6 +237,7 @@ class FusedModel(HuggingFaceModel):
             for number in range(1, whole.most_rows + 1)
             if quicker[asked[bisect_right(asked, number) - 1]]
         )
+        self._chosen[threads] = whole.team, whole.row_counts
 
     def _quicker_in_one_call(self, num_rows: int) -> bool:
         return len(self._quicker(num_rows, "row_counts", (ALL, NONE))) > 0

@@ -166,6 +166,18 @@ def test_ways_are_chosen_for_a_machine_that_is_free(monkeypatch) -> None:
     assert set(asked) == {threads}
 
 
+def test_threads_of_which_torch_has_other_numbers_take_turns_without_the_clock(monkeypatch) -> None:
+    model, timed, row = FusedModel(small_model("llama")), [], torch.arange(1)
+    monkeypatch.setattr(fused, "team_of", lambda size: ALONE)
+    monkeypatch.setattr(model, "_seconds", lambda num_rows: timed.append(num_rows) or 1.0)
+    found = []
+    for threads in (31, 32, 31, 32):
+        monkeypatch.setattr(fused.torch, "get_num_threads", lambda threads=threads: threads)
+        model.forward(row, row, TreeCache(2, 1))
+        found.append(len(timed))
+    assert 0 < found[0] < found[1] == found[2] == found[3]
+
+
 @pytest.mark.parametrize(("free", "threads"), [(2.0, 2), (1.2, 1)])
 def test_between_passes_nobody_is_waited_for(monkeypatch, free: float, threads: int) -> None:
     """Where others hold a core all that is not a pass is done by one thread, of one text and of
