@@ -6,6 +6,7 @@ other work are never taken for this one's.
 
 from __future__ import annotations
 
+import glob
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -104,7 +105,7 @@ class Journal:
 def discard_pieces(output: str | Path) -> None:
     """Remove the pieces kept for `output`, whatever settings they were taken with."""
     output = Path(output)
-    for folder in output.parent.glob(f".{output.name}.{'[0-9a-f]' * 12}"):
+    for folder in output.parent.glob(f".{glob.escape(output.name)}.{'[0-9a-f]' * 12}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -369,6 +369,14 @@ def test_a_grid_may_be_swept_more_often_than_others_in_every_round():
     assert rounds.costs() == {"a": 6, "b": 2}
 
 
+def test_pieces_are_discarded_whatever_their_output_is_called_and_nobody_elses(tmp_path):
+    journals = [Journal(tmp_path / name, {}) for name in ("p[1].json", "p1.json")]
+    for journal in journals:
+        journal.piece("a", lambda: {"a": np.ones(1)})
+    discard_pieces(tmp_path / "p[1].json")
+    assert [journal.holds("a") for journal in journals] == [False, True]
+
+
 def test_a_folder_that_another_run_makes_at_the_same_moment_serves_both(tmp_path, monkeypatch):
     make = Path.mkdir
 
