@@ -25,6 +25,7 @@ from ..randomness import Source
 from ..token_distribution import distribution
 from ..written import Written, logits_behind
 from .acceptance_head import AcceptanceHead
+from .labelled_texts import drawn_by
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def chains_along(
     all rejected tokens at once.  The last token of a text is never drafted, since the target adds
     one behind every chain; so at level d only the first n - 1 - d places go on.
     """
-    draft, drawn_from = pair.hidden_draft, sampling.of_draft
+    draft, seen, drawn = pair.hidden_draft, sampling.of_draft, drawn_by(sampling)
     num_prompt, num_places = map(len, written)
     read = torch.tensor([*written.prompt, *written.text], device=draft.device)
     cache = draft.new_cache(len(read))
@@ -81,21 +82,21 @@ def chains_along(
     logits, hidden = draft.forward_with_hidden(read, along, cache, num_logits=num_places + 1)
     logits, emitted = logits[:-1], read[num_prompt:]
     p = distribution(logits_behind(pair.target, written), sampling).to(draft.device)
-    accepted, tokens = _posterior(p, distribution(logits, sampling), emitted, source)
-    on_text = _factors_of(distribution(logits, drawn_from), emitted, head.scores(hidden[1:]))
+    accepted, tokens = _posterior(p, distribution(logits, drawn), emitted, source)
+    on_text = _factors_of(distribution(logits, seen), emitted, head.scores(hidden[1:]))
     off_text = {name: np.ones((num_places, depth)) for name in on_text}
     widths: list[int] = []
     for level in range(min(depth, num_places - 1)):
         width = num_places - 1 - level
         widths.append(width)
-        tokens, q = tokens[:width], distribution(logits[:width], drawn_from)
+        tokens, q = tokens[:width], distribution(logits[:width], seen)
         places = num_prompt + level + torch.arange(width, device=draft.device)
         visible = _visible(num_prompt, len(read), widths, draft.device)
         logits, hidden = draft.forward_with_hidden(tokens, places, cache, visible)
         for name, values in _factors_of(q, tokens, head.scores(hidden)).items():
             off_text[name][:width, level] = values
         if width > 1 and level + 1 < depth:
-            tokens = source.categorical(distribution(logits[:-1], sampling))
+            tokens = source.categorical(distribution(logits[:-1], drawn))
     return Chains(
         accepted.double().cpu().numpy(),
         {name: Factors(on_text[name], off_text[name], late=name == "head") for name in on_text},

@@ -57,7 +57,7 @@ def label_texts(
     prompt_indices      which prompt each is, where some stand there more than once
 
     At temperature 0 the drafted token is the draft's most probable one, and its label is 1 where
-    it is the target's too, else 0.
+    it is the target's too, else 0.  Above it the draft may have a temperature of its own.
     """
     device = pair.target.device
     source = seeded_source(seed, device)
@@ -68,8 +68,8 @@ def label_texts(
             continue
         written = Written(prompt, response)
         p, q = (
-            distribution(logits_behind(model, written), sampling).to(device)
-            for model in (pair.target, pair.draft)
+            distribution(logits_behind(model, written), own).to(device)
+            for model, own in ((pair.target, sampling), (pair.draft, drawn_by(sampling)))
         )
         drafts = source.categorical(q)
         chances = (p.gather(1, drafts[:, None]) / q.gather(1, drafts[:, None])).squeeze(1)
@@ -77,6 +77,11 @@ def label_texts(
         emitted = np.array(response, dtype=np.int64)
         texts.append(LabelledText(tuple(prompt), index, emitted, drafts.cpu().numpy(), labels))
     return texts
+
+
+def drawn_by(sampling: Sampling) -> Sampling:
+    """The sampling that a chain's tokens are drawn by: the draft's likeliest where it is greedy."""
+    return sampling if sampling.is_greedy else sampling.of_draft
 
 
 def training_rows(

@@ -86,9 +86,10 @@ def test_labels_of_another_processing_are_seen(sampling):
     assert np.abs(wrong - right).max() > 0.05
 
 
-def test_a_label_is_the_chance_that_a_decoding_step_accepts_the_token():
+@pytest.mark.parametrize("own", [None, 0.3])
+def test_a_label_is_the_chance_that_a_decoding_step_accepts_the_token(own):
     """Labels by enumerating all that one step of one drafted token can do, behind every place."""
-    sampling = Sampling(temperature=0.8, top_k=4, top_p=0.97)
+    sampling = Sampling(temperature=0.8, top_k=4, top_p=0.97, draft_temperature=own)
     target, draft = table(5, seed=0), table(5, seed=1, order=1)
     prompts, responses = [[1, 0], [2]], [[3, 1, 4, 0], [2, 2, 0, 1, 3]]
     chain = FixedTree(Tree([-1, 0]))
@@ -106,7 +107,7 @@ def test_a_label_is_the_chance_that_a_decoding_step_accepts_the_token():
 
             places = torch.arange(len(before))
             logits = draft.forward(torch.tensor(before), places, draft.new_cache(0))[-1]
-            q = float(distribution(logits, sampling)[token])
+            q = float(distribution(logits, sampling.of_draft)[token])
             assert law(step).get(int(token), 0.0) == pytest.approx(q * float(label), abs=1e-6)
 
 

@@ -226,9 +226,11 @@ def test_a_late_rule_drafts_one_token_more_than_a_prompt_one():
     assert one.discarded[0] > other.discarded[0] + 0.1
 
 
-@pytest.mark.parametrize("length", [1, 2])
-def test_fixed_lengths_are_the_sessions(length):
+@pytest.mark.parametrize(("length", "own"), [(1, None), (2, None), (2, 0.3)])
+def test_fixed_lengths_are_the_sessions(length, own, monkeypatch):
     """The runtime's own steps over a static chain, enumerated."""
+    sampling = SAMPLING.model_copy(update={"draft_temperature": own})
+    monkeypatch.setattr(f"{__name__}.SAMPLING", sampling)
     target, draft = table(3, seed=0), table(3, seed=1, order=1)
     policy = FixedTree(Tree(range(-1, length)))
 
