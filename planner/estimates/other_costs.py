@@ -13,7 +13,8 @@ from ..verifiers import VERIFIERS, verifier_at
 def with_costs(profile: Profile, other: GivenCosts | Profile) -> Profile:
     """The profile as if its own costs had never been measured, and these had.
 
-    other  given costs, or a profile, whose machine and engine then stand for the first one's
+    other  given costs, or a profile, whose machine and engine, and how it held and ran the models,
+           then stand for the first one's, but for the precision of the weights
 
     Acceptance, recorded trees and models stay what they are.  A verifier that was not timed there
     is left out; so is a trained head, as nothing is known of its time.  Raises PlannerError where
@@ -25,8 +26,10 @@ def with_costs(profile: Profile, other: GivenCosts | Profile) -> Profile:
         changes = {"surroundings": [], "costs_from": other.origin}
     else:
         costs = other.costs
+        weights = {"dtype": profile.execution.dtype}
         changes = {
             "machine": other.machine,
+            "execution": other.execution.model_copy(update=weights),
             "engine": other.engine,
             "surroundings": other.surroundings,
             "costs_from": other.costs_from or _origin(other),

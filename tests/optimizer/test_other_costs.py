@@ -11,6 +11,7 @@ import pytest
 from planner import PlannerError, Profile
 from planner.documents.engine import EngineFacts
 from planner.documents.given_costs import GivenCosts
+from planner.documents.origin import Execution
 from planner.estimates.other_costs import with_costs
 from planner.estimates.step_costs import SITTING_ERROR, THREADS_ERROR, step_costs
 from planner.optimizer import solve
@@ -108,6 +109,16 @@ def test_another_profile_lends_its_times_machine_and_engine():
         with_costs(base("rrsw"), other)
     again = with_costs(first, both)  # times that were lent already keep their source
     assert again.costs_from == both.costs_from
+
+
+def test_the_target_is_held_as_where_its_times_are_from_in_the_precision_of_its_acceptance():
+    here = Execution(dtype="float32", attention="sdpa", target_memory=1.0)
+    there = Execution(dtype="bfloat16", attention="sdpa", tensor_parallel=2)
+    first, other = (
+        base("rrsw").model_copy(update={"execution": execution}) for execution in (here, there)
+    )
+    planned = solve(with_costs(first, other)).made_from.execution
+    assert planned == there.model_copy(update={"dtype": "float32"})
 
 
 def test_trees_that_grow_are_played_at_the_times_given():
