@@ -96,3 +96,13 @@ class Execution(Part):
         exclude_if=lambda processes: processes is None,
         description="processes that the target's weights were split over, each on its own device",
     )
+
+    @property
+    def flags(self) -> list[str]:
+        """The words of `planner profile` that ask for weights of the same type, held likewise."""
+        words = [f"--dtype={self.dtype}"]
+        if self.target_memory is not None:
+            words += [f"--target-memory={self.target_memory:.17g}"]
+        if self.tensor_parallel is not None:
+            words += [f"--tensor-parallel={self.tensor_parallel}"]
+        return words

@@ -12,7 +12,7 @@ from typing import Any
 from ..documents.counted import counted
 from ..documents.engine import EngineFacts
 from ..documents.estimate import Estimate
-from ..documents.origin import ModelInfo
+from ..documents.origin import Execution, ModelInfo
 from ..documents.sampling import Sampling
 from ..plans.alternatives import Alternative
 from ..plans.check import Check, differ
@@ -96,7 +96,7 @@ def report_advice(report: Report, path: Path) -> Advice:
         f"{_beside(promised.value if promised else None)}",
         sure=sure,
         why=f"{why}the time of one{step}",
-        next=_profile_again(report.target, report.draft, plan.sampling, None)
+        next=_profile_again((report.target, report.draft), report.execution, plan.sampling, None)
         if broken
         else written,
     )
@@ -127,7 +127,10 @@ def check_advice(check: Check, path: Path) -> Advice:
     following = typed("report", path, [], path.stem, ".html")
     if faults and origin is not None:
         following = _profile_again(
-            origin.target, origin.draft, check.plan.sampling, origin.engine or check.engine
+            (origin.target, origin.draft),
+            origin.execution,
+            check.plan.sampling,
+            origin.engine or check.engine,
         )
     return Advice(do, gain, sure, why, following)
 
@@ -227,13 +230,17 @@ def typed(command: str, path: Path, options: list[str], output: str, suffix: str
 
 
 def _profile_again(
-    target: ModelInfo, draft: ModelInfo | None, sampling: Sampling, engine: EngineFacts | None
+    models: tuple[ModelInfo, ModelInfo | None],
+    execution: Execution,
+    sampling: Sampling,
+    engine: EngineFacts | None,
 ) -> str:
-    """The command that measures the same pair again; the draft of an engine's own method is the
-    engine's affair."""
+    """The command that measures the same target and draft again, loaded alike; with an engine's own
+    method, all but the target's name is the engine's affair."""
+    target, draft = models
     words = ["planner", "profile", "--target", target.name]
-    if draft is not None and (engine is None or engine.method is None):
-        words += ["--draft", draft.name]
+    if engine is None or engine.method is None:
+        words += [*([] if draft is None else ["--draft", draft.name]), *execution.flags]
     words += sampling.flags.split()
     words += [] if engine is None else engine.flags
     return shlex.join([*words, "-o", "profile.json"])

@@ -17,6 +17,7 @@ from planner import Plan, Profile, Report
 from planner.cli import main, options
 from planner.cli.engine_options import EngineWishes
 from planner.documents.estimate import Estimate
+from planner.documents.origin import Execution
 from planner.optimizer import solve
 from planner.plans.check import Check
 from planner.plans.report import Baseline
@@ -167,6 +168,19 @@ def test_a_broken_promise_is_told_and_leads_to_a_new_profile(tmp_path):
         told = show(document, tmp_path)
         assert "they differ, profile again" in told or "promise broken" in told
         assert "next  planner profile --target" in told
+
+
+@pytest.mark.parametrize("how", [{"target_memory": 0.0}, {"tensor_parallel": 2}], ids=str)
+def test_the_new_profile_holds_the_target_alike(how, tmp_path):
+    plan, promised = DOCUMENTS["plan"], DOCUMENTS["plan"].predicted.speedup
+    execution = Execution(dtype="bfloat16", attention="sdpa", **how)
+    report = report_of(plan, estimate(3 * promised.high, 3 * promised.high, 3 * promised.high))
+    told = advice_on(report.model_copy(update={"execution": execution}), tmp_path / "r.json").next
+    _, name, *words = shlex.split(told)
+    command = main.get_command(click.Context(main), name)
+    with command.make_context(name, words) as context:
+        assert how.items() <= context.meta.items()
+        assert context.meta["dtype"] == "bfloat16"
 
 
 @pytest.mark.parametrize(
