@@ -25,7 +25,7 @@ from .probe import check_tree_passes
 from .short_weights import in_eight_bits
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import GenerationConfig, PreTrainedModel
 
 TESTED_FAMILIES = (
     "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "llama", "mistral", "olmo2", "phi3",
@@ -65,7 +65,7 @@ class HuggingFaceModel:
         self.vocab_size = int(config.vocab_size)
         self.max_positions = _max_positions(config)
         self.device: torch.device = next(model.parameters()).device
-        stop = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+        stop = getattr(self.generation_config, "eos_token_id", None)
         self.stop_tokens = () if stop is None else tuple(np.atleast_1d(stop).tolist())
         self.dtype = "int8" if in_eight_bits(model) else str(model.dtype).removeprefix("torch.")
         self._num_layers = int(config.num_hidden_layers)
@@ -76,6 +76,11 @@ class HuggingFaceModel:
         self.attention: str = self._visibility.name
         if config.model_type not in TESTED_FAMILIES or config._attn_implementation == TREE:
             check_tree_passes(self)
+
+    @property
+    def generation_config(self) -> GenerationConfig | None:
+        """The sampling, and more, that the model's makers recommend."""
+        return getattr(self.module, "generation_config", None)
 
     @property
     def info(self) -> ModelInfo:

@@ -187,7 +187,7 @@ class TensorParallelModel:
         self.info = own.info
         self.vocab_size, self.max_positions = own.vocab_size, own.max_positions
         self.device, self.dtype, self.attention = own.device, own.dtype, own.attention
-        self.stop_tokens = own.stop_tokens
+        self.stop_tokens, self.generation_config = own.stop_tokens, own.generation_config
         self.num_processes = processes.size
 
     def close(self) -> None:

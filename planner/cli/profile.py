@@ -207,12 +207,12 @@ def _models(
 
 def own_sampling(target: LanguageModel, measured: Sequence[Sampling]) -> str:
     """A line on the sampling that the target's makers recommend, if it was not measured."""
-    from runtime import HuggingFaceModel, sampling_of
+    from runtime import sampling_of
 
     from ..documents.document import PlannerError
 
-    config = getattr(getattr(target, "module", None), "generation_config", None)
-    if not isinstance(target, HuggingFaceModel) or config is None or not config.do_sample:
+    config = getattr(target, "generation_config", None)
+    if config is None or not config.do_sample:
         return ""
     try:
         own = sampling_of(config)

@@ -107,6 +107,7 @@ def test_passes_and_fingerprints_are_those_of_one_process(folders, split, family
     for got, expected in zip(texts_and_trees(split[family]), texts_and_trees(one), strict=True):
         assert got.shape == expected.shape
         torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+    assert split[family].generation_config == one.generation_config
     got, expected = split[family].info, one.info
     assert got == expected.model_copy(update={"name": got.name})
     assert split[family].attention == f"{one.attention}, 2 processes"
