@@ -232,8 +232,8 @@ class StreamedLayers:
         coming = self._coming[1]
         if isinstance(coming, Future):
             coming.result()
-        else:
-            coming.wait()
+        elif self._stream is not None:  # of the GPU that computes, not of the current one
+            torch.cuda.current_stream(self._stream.device).wait_event(coming)
 
 
 @dataclass(frozen=True)

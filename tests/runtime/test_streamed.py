@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from planner import PlannerError
 from planner.cli.models import NamedPair
 from runtime import Decoder, load_model
 from runtime.models import HuggingFaceModel
-from runtime.streamed import GB, placed
+from runtime.streamed import GB, ReadLayer, StreamedLayers, placed
 from tests.runtime.small_models import plan, small_model
 
 pytest.importorskip("accelerate")
@@ -129,6 +130,26 @@ def test_a_file_that_is_replaced_meanwhile_is_read_as_it_was(tmp_path, content):
     if content is not None:
         path.write_bytes(content)
     assert torch.equal(logits(model), expected)
+
+
+def test_a_pass_waits_for_its_weights_on_its_own_gpu_whichever_is_current(monkeypatch):
+    waited = []
+
+    class Stream:
+        def __init__(self, device=None):
+            self.device = device
+            self.wait_stream = self.record_event = lambda *_: "read"
+            self.wait_event = lambda event: waited.append((device, event))
+
+    device = torch.device("cuda:1")
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, Stream)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
+    layer = torch.nn.Identity()
+    read = ReadLayer(layer, {}, torch.empty(0))
+    StreamedLayers([read], device)
+    layer(torch.zeros(1))
+    assert waited == [(device, "read")]
 
 
 def test_a_file_that_is_written_to_meanwhile_ends_a_pass_in_one_line(tmp_path):
