@@ -70,14 +70,15 @@ def load_model(
     )  # fmt: skip
     parts = None if memory is None else _placed(name, memory, place, dtype)
     try:
-        if parts is not None:
+        if parts is None:
+            model = load()
+        else:
             model = load(device_map=parts.modules)
             stream(model, parts)
-            return with_attention(model, attention, name=str(name))
-        model = load()
         if drafts_for is not None:
             _match_vocabulary(model, name, drafts_for)
-        model = rounded(model.to(place), dtype)
+        if parts is None:
+            model = rounded(model.to(place), dtype)
     except torch.OutOfMemoryError:
         raise PlannerError(
             f"{name}: does not fit into the memory of {device}; choose a smaller model or dtype"

@@ -11,6 +11,7 @@ import torch
 from planner import PlannerError
 from planner.cli.models import NamedPair
 from runtime import Decoder, load_model
+from runtime.embedded import load_tokenizer
 from runtime.models import HuggingFaceModel
 from runtime.streamed import GB, ReadLayer, StreamedLayers, placed
 from tests.runtime.small_models import plan, small_model
@@ -150,6 +151,19 @@ def test_a_pass_waits_for_its_weights_on_its_own_gpu_whichever_is_current(monkey
     StreamedLayers([read], device)
     layer(torch.zeros(1))
     assert waited == [(device, "read")]
+
+
+def test_a_draft_is_read_in_parts_in_its_targets_tokens(tmp_path):
+    target, draft = saved(tmp_path / "target"), saved(tmp_path / "draft", layers=2)
+    model = load_model(draft).module
+    model.resize_token_embeddings(120, mean_resizing=False)
+    model.save_pretrained(draft)
+    for each in (target, draft):
+        load_tokenizer().save_pretrained(each)
+    streamed, whole = (load_model(draft, drafts_for=target, memory=each) for each in (0, None))
+    assert streamed.vocab_size == load_model(target).vocab_size
+    assert torch.equal(logits(streamed), logits(HuggingFaceModel(whole.module)))
+    assert streamed.info == whole.info
 
 
 def test_a_file_that_is_written_to_meanwhile_ends_a_pass_in_one_line(tmp_path):
