@@ -139,6 +139,8 @@ def _match_vocabulary(draft: PreTrainedModel, name: str | Path, target: str | Pa
 
 
 def _placed(name: str | Path, memory: float, device: torch.device, dtype: str) -> Placement | None:
+    if not isinstance(memory, int | float) or not memory >= 0:
+        raise PlannerError(f"target memory: got {memory!r}, expected GB, 0 or more")
     if dtype == "int8":
         raise PlannerError(
             "target memory: got dtype int8, expected one that weights are saved in; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -188,6 +189,9 @@ def test_what_cannot_be_streamed_is_refused_in_one_line(tmp_path):
     saved(tmp_path)
     with pytest.raises(PlannerError, match="target memory: got dtype int8, expected one that"):
         load_model(tmp_path, memory=0, dtype="int8")
+    for absurd in (math.nan, -1, "1"):
+        with pytest.raises(PlannerError, match=f"target memory: got {absurd!r}, expected GB, 0"):
+            load_model(tmp_path, memory=absurd)
     pair = NamedPair("embedded/target", "embedded/draft", "cpu", None, "sdpa", 1, None, 0.0)
     with pytest.raises(PlannerError, match="got embedded/target, which is made in memory"):
         pair.load()
